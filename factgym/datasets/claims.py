@@ -42,6 +42,12 @@ class GoldClaim:
     corruption: str = "none"
     reason: str = ""
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the documents say nothing on the claim as a whole, rather than lack a part of it."""
+        is_whole = self.unsupported_span.rstrip(". ") == self.text.rstrip(". ")
+        return self.status == "unsupported" and (is_whole or not self.facts)
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimExample:

@@ -1,4 +1,4 @@
-"""ClaimCheck's reward: seven components of a submitted verdict, and the paper's three ways to combine them.
+"""ClaimCheck's reward: components of a submitted verdict, the paper's three ways to combine them, and a fourth.
 
 Source: "A Correct Verdict Is Not Enough: RL for Evidence-Grounded Claim Verification", sections *Reward Pressure And
 Its Traps* and *Evidence Guardrails*. With the paper's symbols for the components
@@ -29,12 +29,36 @@ Four rules are ours; each closes a hole that the formulas leave open:
 - An example whose annotators found the text silent has no gold passage. `silence_passages` of the nearest passages have
   to be cited, and a sentence that comes close to the answer quoted. Otherwise a verdict of silence, which any passage
   would back, would be worth more than one that has to find its evidence.
+
+The default is ours too. v2 looks at the final verdict alone: wrong statuses cost nothing, and a verdict at chance level
+over the nearest sentence keeps .7 of .8. `judged` scores statement by statement:
+
+    judged = .05 J + .15 G + .35 A + .30 D + .10 S · G + .05 R
+
+    G grounding   mean over the statements of E · Q · C of the statement's own entries
+    A statements  mean of E · Q · C times +1 for the right status and -1/3 for a wrong one: 0 at chance level
+    D judgement   G times +1 for the right final verdict and -1/4 otherwise: 0 at chance level
+    R reason      share of the statements with the right status, evidence and a reason that holds
+
+An entry belongs to the statement with which it shares most words, if it shares half of them; a statement whose entries
+disagree has a wrong status; entries that belong to none count as further statements without credit. A final verdict
+counts if it follows from the entries' statuses (`final_verdict`). Of a reason only its presence, and that its words in
+quotation marks occur in the statement or in a cited passage, can be checked fairly. Where the documents are silent on a
+statement, any sentence close to it shows that, not only the rule from which the statement was made.
+
+Chosen on 200 tasks of the train splits of mixed and multihop. Over the evidence of the honest baseline, drawn statuses
+earn .24 and .25 where its own judgement earns .58 and .56 (v2: .70 and .68 of .81 and .78); the best constant
+status earns .27 and .26, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make the expected
+value of a guess zero and leave evidence worth finding for a judge above chance; G keeps a reward for evidence
+while the judgement is still at chance.
 """
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from factgym.core.episode import SpanCredit
@@ -43,13 +67,16 @@ from factgym.core.strict_json import in_json
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote
-from factgym.datasets.claims import ClaimExample, GoldFact
+from factgym.corpora.text import find_quote, fold, terms
+from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, final_verdict
 from factgym.rewards.rubric import Rubric
 
-COMPONENTS = ("json", "verdict", "evidence", "quote", "coverage", "span", "guard")
-GATES = ("evidence_weight", "validity")
-"""W_E of the gated reward, and E · Q · C of v2."""
+COMPONENTS = (
+    *("json", "verdict", "evidence", "quote", "coverage", "span", "guard"),
+    *("grounding", "statements", "judgement", "reason"),
+)
+GATES = ("evidence_weight", "validity", "grounding")
+"""W_E of the gated reward, E · Q · C of v2, and G of the judged reward."""
 
 R0 = Rubric("r0", {"json": 0.10, "verdict": 0.30, "evidence": 0.20, "quote": 0.20, "span": 0.10, "guard": 0.10})
 GATED = Rubric("gated", R0.weights, {"verdict": "evidence_weight"})
@@ -58,7 +85,17 @@ V2 = Rubric(
     {"json": 0.05, "verdict": 0.30, "evidence": 0.20, "quote": 0.20, "coverage": 0.15, "span": 0.05, "guard": 0.05},
     {"verdict": "validity"},
 )
-RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V2)}
+JUDGED = Rubric(
+    "judged",
+    {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "span": 0.10, "reason": 0.05},
+    {"span": "grounding"},
+)
+RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V2, JUDGED)}
+
+WRONG_STATUS, WRONG_VERDICT = -1 / 3, -1 / 4
+"""A and D where the judgement is wrong: minus the odds of a guess among four statuses, and among five verdicts."""
+_SAME_STATEMENT = 0.5
+_QUOTED_WORDS = re.compile(r'[“"]([^“”"]+)[”"]')
 
 Range = tuple[int, int]
 TextOf = Callable[[str], str | None]
@@ -87,11 +124,11 @@ DEFAULT_RULES = QuoteRules()
 
 @dataclass(frozen=True, slots=True)
 class ClaimGold:
-    """The gold of an example.
+    """The gold of an example, or of one of its statements as an answer of its own.
 
-    passages: ids that hold gold facts. nearest: for an example without gold facts, the passages where one would expect
-    one. unsupported_spans: ranges of `answer`. nearest_sentences: for an example without gold facts, the sentences
-    of the nearest passages that are closest to the answer; a quote of one shows that the text is silent.
+    passages: ids that hold gold facts. nearest: where the documents are silent, the passages where one would expect a
+    fact. unsupported_spans: ranges of `answer`. nearest_sentences: where the documents are silent, sentences that are
+    close to the answer; a quote of one shows the silence. statements: the gold of each statement.
     """
 
     verdict: str
@@ -101,6 +138,12 @@ class ClaimGold:
     facts: tuple[GoldFact, ...]
     unsupported_spans: tuple[Range, ...]
     nearest_sentences: tuple[GoldFact, ...] = ()
+    statements: tuple[ClaimGold, ...] = ()
+
+    @property
+    def shown_by(self) -> frozenset[str]:
+        """Ids of the passages that decide the statements."""
+        return frozenset().union(*(statement.passages | statement.nearest for statement in self.statements))
 
 
 def gold_of(example: ClaimExample) -> ClaimGold:
@@ -119,29 +162,45 @@ def gold_of(example: ClaimExample) -> ClaimGold:
         nearest=frozenset(example.nearest),
         facts=facts,
         unsupported_spans=tuple(spans),
-        nearest_sentences=() if facts else tuple(_nearest_sentences(example)),
+        nearest_sentences=() if facts else tuple(_nearest_sentences(example, example.answer)),
+        statements=tuple(_statement_gold(example, claim) for claim in example.claims),
     )
+
+
+def _statement_gold(example: ClaimExample, claim: GoldClaim) -> ClaimGold:
+    facts = tuple(dict.fromkeys(fact for fact in claim.facts if fact.end > fact.start))
+    gold = ClaimGold(claim.status, claim.text, frozenset(fact.passage for fact in facts), frozenset(), facts, ())
+    if facts and not claim.is_silent:
+        return gold
+    # The rule from which the statement was made, if any, shows the silence no better than another close sentence.
+    sentences = dict.fromkeys((*facts, *_nearest_sentences(example, claim.text)))
+    nearest = frozenset(example.nearest) or frozenset(fact.passage for fact in sentences)
+    return replace(gold, passages=frozenset(), nearest=nearest, facts=(), nearest_sentences=tuple(sentences))
 
 
 _NEAREST_SHARE = 0.8
 
 
-def _nearest_sentences(example: ClaimExample) -> Iterator[GoldFact]:
-    """Yield of each nearest passage the sentences whose BM25 score for the answer is at least 0.8 of the highest."""
+def _nearest_sentences(example: ClaimExample, text: str) -> Iterator[GoldFact]:
+    """Yield the sentences whose BM25 score for the text is at least 0.8 of the highest.
+
+    Of an example with nearest passages, the highest of each of them; else the highest of all passages.
+    """
     # A small BM25 index over the sentences alone, so that a long passage has no advantage.
     candidates = [
         (GoldFact(passage.id, start, end), passage.text[start:end])
         for passage in example.passages
-        if passage.id in example.nearest
+        if passage.id in example.nearest or not example.nearest
         for start, end in passage_ranges(passage.text)
     ]
     index = SmallBM25([Passage(str(number), "", text) for number, (_, text) in enumerate(candidates)])
-    scores = {int(hit.id): hit.score for hit in index.search([example.answer], max(1, len(candidates)))[0]}
+    scores = {int(hit.id): hit.score for hit in index.search([text], max(1, len(candidates)))[0]}
     best: dict[str, float] = {}
     for number, (fact, _) in enumerate(candidates):
-        best[fact.passage] = max(best.get(fact.passage, 0.0), scores.get(number, 0.0))
+        group = fact.passage if example.nearest else ""
+        best[group] = max(best.get(group, 0.0), scores.get(number, 0.0))
     for number, (fact, _) in enumerate(candidates):
-        if scores.get(number, 0.0) >= _NEAREST_SHARE * best[fact.passage]:
+        if scores.get(number, 0.0) >= _NEAREST_SHARE * best[fact.passage if example.nearest else ""]:
             yield fact
 
 
@@ -157,7 +216,7 @@ class QuoteMatch:
 
 @dataclass(frozen=True, slots=True)
 class ClaimScore:
-    """Components and gates, each in [0, 1].
+    """Components and gates, each in [0, 1]; `statements` and `judgement` are negative where wrong ones prevail.
 
     cited: ids as submitted. counted: those that exist and were read. quotes: the valid ones.
     """
@@ -191,6 +250,7 @@ def score_submission(
     matches, quote = _match_quotes(claims, frozenset(counted), text_of, rules)
     span, is_marked = _span_f1(claims, gold)
     is_correct = submission["final_verdict"] == gold.verdict
+    by_statement = _score_statements(submission, gold, text_of, read, rules)
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
@@ -199,13 +259,86 @@ def score_submission(
         "coverage": _coverage(matches, gold, text_of, rules),
         "span": span,
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
+        **by_statement,
     }
     # W_E (section Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
     exists = len(counted) / (len(counted) + invented) if counted else 0.0
     span_check = float(is_marked or not gold.unsupported_spans)
     weight = (exists + quote + span_check + components["guard"]) / 4 if counted else 0.0
     validity = components["evidence"] * components["quote"] * components["coverage"]
-    return ClaimScore(components, {"evidence_weight": weight, "validity": validity}, cited, counted, tuple(matches))
+    gates = {"evidence_weight": weight, "validity": validity, "grounding": by_statement["grounding"]}
+    return ClaimScore(components, gates, cited, counted, tuple(matches))
+
+
+def _score_statements(
+    submission: Mapping[str, Any], gold: ClaimGold, text_of: TextOf, read: Collection[str], rules: QuoteRules
+) -> dict[str, float]:
+    """Return grounding, statements, judgement and reason (G, A, D, R)."""
+    groups, unmatched = _match_statements(submission["claims"], gold.statements)
+    grounding = statuses = reasons = 0.0
+    for statement, entries in zip(gold.statements, groups, strict=True):
+        cited = dict.fromkeys(id_ for entry in entries for id_ in entry["evidence_ids"])
+        counted = [id_ for id_ in cited if id_ in read and text_of(id_) is not None]
+        invented = sum(text_of(id_) is None for id_ in cited)
+        matches, quote = _match_quotes(entries, counted, text_of, rules)
+        share = _evidence_f1(counted, invented, statement, rules) * quote
+        share *= _coverage(matches, statement, text_of, rules) if share else 0.0
+        is_right = bool(entries) and all(entry["status"] == statement.verdict for entry in entries)
+        grounding += share
+        statuses += share * (1.0 if is_right else WRONG_STATUS)
+        if is_right and share:
+            texts = [statement.answer, *(text_of(id_) or "" for id_ in counted)]
+            reasons += all(_reason_holds(entry.get("reason", ""), texts) for entry in entries)
+    total = len(gold.statements) + unmatched
+    stated = final_verdict(entry["status"] for entry in submission["claims"])
+    is_right = submission["final_verdict"] == gold.verdict == stated
+    return {
+        "grounding": grounding / total,
+        "statements": statuses / total,
+        "judgement": grounding / total * (1.0 if is_right else WRONG_VERDICT),
+        "reason": reasons / total,
+    }
+
+
+def _match_statements(
+    claims: Sequence[Mapping[str, Any]], statements: Sequence[ClaimGold]
+) -> tuple[list[list[Mapping[str, Any]]], int]:
+    """Return the entries of each statement, and the number of distinct texts that belong to none.
+
+    An entry goes to the statement with which it shares most words (F1), if that has half of its words; together a
+    statement's entries have to reach an F1 of a half. So a sentence may be split and repeated, but not merged with
+    another or replaced.
+    """
+    words = [Counter(terms(statement.answer)) for statement in statements]
+    joined: list[Counter[str]] = [Counter() for _ in statements]
+    groups: list[list[Mapping[str, Any]]] = [[] for _ in statements]
+    unmatched: set[str] = set()
+    for claim in claims:
+        own = Counter(terms(claim["claim"]))
+        overlaps = [_word_f1(own, expected) for expected in words]
+        best = overlaps.index(max(overlaps))
+        if overlaps[best] and (own & words[best]).total() >= _SAME_STATEMENT * own.total():
+            groups[best].append(claim)
+            joined[best] |= own
+        else:
+            unmatched.add(fold(claim["claim"]))
+    for number, entries in enumerate(groups):
+        if _word_f1(joined[number], words[number]) < _SAME_STATEMENT:
+            unmatched |= {fold(entry["claim"]) for entry in entries}
+            groups[number] = []
+    return groups, len(unmatched)
+
+
+def _word_f1(first: Counter[str], second: Counter[str]) -> float:
+    shared = (first & second).total()
+    return 2 * shared / (first.total() + second.total()) if shared else 0.0
+
+
+def _reason_holds(reason: str, texts: Sequence[str]) -> bool:
+    """Whether a reason is given and its words in quotation marks occur in one of the texts, ignoring case."""
+    folded = [fold(text).casefold() for text in texts]
+    quoted = [fold(words).casefold().strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
+    return bool(reason.strip()) and all(any(words in text for text in folded) for words in quoted)
 
 
 def _evidence_f1(counted: Sequence[str], invented: int, gold: ClaimGold, rules: QuoteRules) -> float:
@@ -334,22 +467,23 @@ def span_credits(
 ) -> tuple[SpanCredit, ...]:
     """Credit the shares of the total to the policy's messages; the credits sum to the total.
 
-    Evidence goes to the messages that opened correct passages, quote and coverage to the quotes, the rest to the
-    whole submission. shares: component -> its part of the total. opened: passage id -> index of the message that
+    Evidence goes to the messages that opened correct passages, quote and coverage to the quotes, grounding to
+    both, the rest to the whole submission. shares: component -> its part of the total. opened: passage id -> index of the message that
     opened it. submission: index of the submitting message.
     """
     text = message_text(messages[submission])
     spans: list[SpanCredit] = []
     uncredited = dict(shares)
-    correct = gold.passages or gold.nearest
-    readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
-    if readers:
-        each = uncredited.pop("evidence", 0.0) / len(readers)
+    # Grounding is earned by reading and quoting alike.
+    uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2
+    for name, correct in (("evidence", gold.passages or gold.nearest), ("read", gold.shown_by)):
+        readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
+        each = uncredited.pop(name) / len(readers) if readers and name in uncredited else 0.0
         spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
     located = (in_json(match.quote, text) for match in score.quotes)
     ranges = [quote_range for quote_range in located if quote_range is not None]
     if ranges:
-        each = sum(uncredited.pop(name, 0.0) for name in ("quote", "coverage")) / len(ranges)
+        each = sum(uncredited.pop(name, 0.0) for name in ("quote", "coverage", "quoted")) / len(ranges)
         spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
     spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
     return tuple(credit for credit in spans if credit.value)

@@ -80,7 +80,7 @@ def test_eval_writes_one_line_per_episode_and_a_table(tmp_path):
     assert [episode["reward"]["total"] for episode in episodes] == pytest.approx([1.0] * 7)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
     assert manifest["config"]["source"] == "multihop"
-    assert set(manifest["prompts"]) == {"system", "task"}
+    assert set(manifest["prompts"]) == {"system", "judged", "task"}
 
 
 def test_the_same_run_gives_the_same_episodes(tmp_path):

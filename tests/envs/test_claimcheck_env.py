@@ -3,7 +3,9 @@ evidence of silence."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -17,8 +19,9 @@ from factgym.agents.resolve import find_scripted_agent, scripted_agents
 from factgym.agents.rollout.engine import play_episode, play_many
 from factgym.core.calls import ToolCall
 from factgym.core.messages import message_text
+from factgym.core.prompts import prompt
 from factgym.core.tasks import clear_shared
-from factgym.datasets.claims import STATUSES, VERDICTS
+from factgym.datasets.claims import STATUSES, VERDICTS, final_verdict
 from factgym.envs.claimcheck import tasks as module
 from factgym.envs.claimcheck.env import (
     SCHEMA_FILE,
@@ -39,6 +42,7 @@ GOLD = {
             "status": "supported",
             "evidence_ids": ["E1"],
             "quote": "Staff get 20 days of leave.",
+            "reason": "The handbook says so.",
         },
         {
             "claim": "Probation lasts 15 days.",
@@ -46,6 +50,7 @@ GOLD = {
             "evidence_ids": ["E2"],
             "quote": ["Probation lasts 10 days."],
             "unsupported_span": "15 days",
+            "reason": "It says “probation lasts 10 days”, not 15.",
         },
     ],
     "final_verdict": "partially_supported",
@@ -132,7 +137,7 @@ def test_offline_there_is_nothing_to_search(started: StartEnv) -> None:
 
 
 def test_evidence_that_was_not_read_counts_as_not_cited(started: StartEnv) -> None:
-    env = started()
+    env = started(reward="v2")
     env.step(act("read", id="E1"))
     report = env.step(act("submit", **GOLD))[4]["reward"]
     assert report.metrics["read"] == ["E1"]
@@ -146,7 +151,7 @@ def test_evidence_that_was_not_read_counts_as_not_cited(started: StartEnv) -> No
 
 @pytest.mark.parametrize("form", ["native", "text"])
 def test_passages_opened_in_the_submitting_message_count_as_unread(started: StartEnv, form: str) -> None:
-    env = started()
+    env = started(reward="v2")
     calls = [act("read", id="E1"), act("read", id="E2"), act("submit", **GOLD)]
     action = native(*calls) if form == "native" else "\n".join(map(tagged, calls))
     report = env.step(action)[4]["reward"]
@@ -191,7 +196,7 @@ def test_without_a_submission_the_reward_is_zero_and_scored(started: StartEnv) -
     ("config", "message"),
     [
         ({"split": "tset"}, "'multihop' has no split 'tset'. Did you mean 'test'?"),
-        ({"reward": "v3"}, "there is no reward 'v3': use r0, gated, v2 or a Rubric"),
+        ({"reward": "v3"}, "there is no reward 'v3': use r0, gated, v2, judged or a Rubric"),
         ({"size": 0}, "size should be at least 1, not 0"),
         ({"offline": True, "haystack": True}, "cannot be combined with haystack=True"),
     ],
@@ -285,12 +290,37 @@ def test_the_arguments_are_not_changed() -> None:
     assert state.submission["claims"][0]["quote"] == "‹think>24 hours"
 
 
+# The verdict that follows from the statuses
+
+STATED = {
+    "prompt": lambda: prompt("factgym.envs.claimcheck", "system"),
+    "offline prompt": lambda: prompt("factgym.envs.claimcheck", "offline"),
+    "schema": lambda: verdict_schema()["properties"]["final_verdict"]["description"],
+    "card": lambda: ClaimCheckEnv.__doc__ or "",
+}
+
+
+@pytest.mark.parametrize("place", STATED)
+def test_the_stated_precedence_is_the_gold_one(place: str) -> None:
+    """The first status of the stated order that occurs is the verdict of every set of statuses without support."""
+    text = " ".join(STATED[place]().split()).replace("`", "")
+    stated = re.search(
+        r"contradicted(?: if any[a-z ]*, else |, )overclaim(?: if any[a-z ]*, else |, )unsupported", text
+    )
+    assert stated is not None
+    order = re.findall("contradicted|overclaim|unsupported", stated[0])
+    for count in range(1, 4):
+        for statuses in itertools.combinations(("contradicted", "overclaim", "unsupported"), count):
+            assert final_verdict(statuses) == next(status for status in order if status in statuses)
+            assert final_verdict(("supported", *statuses)) == "partially_supported"
+
+
 # Span credits
 
 CREDIT_ENVS = ("claimcheck-multihop", "claimcheck-offline", "claimcheck-hard")
 
 
-@pytest.mark.parametrize("reward", ["r0", "gated", "v2"])
+@pytest.mark.parametrize("reward", ["r0", "gated", "v2", "judged"])
 @pytest.mark.parametrize("env_id", CREDIT_ENVS)
 def test_credits_sum_to_the_total_and_lie_in_assistant_messages(env_id: str, reward: str) -> None:
     env = factgym.make(env_id, reward=reward)

@@ -245,6 +245,7 @@ def test_gold_over_hostile_documents_still_scores_one(monkeypatch: pytest.Monkey
                 "evidence_ids": [fact.passage],
                 "quote": text[fact.start : fact.end],
                 "unsupported_span": gold.unsupported_span,
+                "reason": "The passage decides it.",
             }
         )
     _, reward, terminated, _, info = env.step(act("submit", claims=claims, final_verdict=env.task.example.verdict))
@@ -311,7 +312,7 @@ def test_a_users_index_that_fails_is_an_error_and_never_a_zero(
 
 
 def test_reports_share_no_mutable_parts(source: Source) -> None:
-    env = claimcheck(max_turns=1)
+    env = claimcheck(max_turns=1, reward="v2")
     for _ in range(2):
         env.reset(seed=0)
         report = env.step("nothing")[4]["reward"]
@@ -320,4 +321,4 @@ def test_reports_share_no_mutable_parts(source: Source) -> None:
         assert pickle.loads(pickle.dumps(report)) == copy.deepcopy(report) == report
         for part in (report.components, report.weights, report.gates):
             part["verdict"] = 9.0
-    assert factgym.make("claimcheck-multihop").config.rubric.weights["verdict"] != 9.0  # type: ignore[attr-defined]
+    assert factgym.make("claimcheck-multihop", reward="v2").config.rubric.weights["verdict"] != 9.0  # type: ignore[attr-defined]

@@ -65,7 +65,7 @@ CONFIGS: Mapping[str, Sequence[Config]] = {
 }
 """The configurations of an environment; of those that are not listed, the default one. The first has variants."""
 
-_CLAIMCHECK = ("r0", "gated", "v2")
+_CLAIMCHECK = ("judged", "r0", "gated", "v2")
 _SEVA = ("grounded", "process", "binary", "50/50", "grounded-50/50", "process-by-label", "process-unfloored")
 _PROFACT = ("guarded", "process", "noprocess")
 _CORVER = (
@@ -80,7 +80,7 @@ REWARDS: Mapping[str, Sequence[str]] = {
     "corver": _CORVER,
     "eve": _EVE,
 }
-"""The named rewards of a family, the default first except in ClaimCheck."""
+"""The named rewards of a family, the default first."""
 
 EXCLUDED: Mapping[tuple[str, str], str] = {}
 """(environment, agent) -> why its rewards are not reproducible and therefore not recorded."""

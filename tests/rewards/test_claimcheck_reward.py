@@ -14,15 +14,18 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
-from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact
+from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, GoldFact
 from factgym.rewards.claimcheck import (
     COMPONENTS,
     GATED,
     GATES,
+    JUDGED,
     NO_SUBMISSION,
     R0,
     RUBRICS,
     V2,
+    WRONG_STATUS,
+    WRONG_VERDICT,
     ClaimScore,
     QuoteRules,
     gold_of,
@@ -87,9 +90,14 @@ LEAVE = ClaimExample(
 )
 
 
-def score(example: ClaimExample, submission: dict[str, object], read: tuple[str, ...] = ("E1", "E2")) -> ClaimScore:
+def score(
+    example: ClaimExample,
+    submission: dict[str, object],
+    read: tuple[str, ...] = ("E1", "E2"),
+    rules: QuoteRules = QuoteRules(),  # noqa: B008 - immutable
+) -> ClaimScore:
     texts = {passage.id: passage.text for passage in example.passages}
-    return score_submission(submission, gold_of(example), texts.get, read)
+    return score_submission(submission, gold_of(example), texts.get, read, rules)
 
 
 def claim(text: str, status: str, ids: list[str], quote: str | list[str] = "", span: str = "") -> dict[str, object]:
@@ -98,6 +106,11 @@ def claim(text: str, status: str, ids: list[str], quote: str | list[str] = "", s
 
 def verdict(final: str, *claims: dict[str, object], used: tuple[str, ...] = ()) -> dict[str, object]:
     return {"claims": list(claims), "final_verdict": final, "evidence_used": list(used)}
+
+
+def papers(scored: ClaimScore) -> dict[str, float]:
+    """The components of the paper's rewards."""
+    return {name: scored.components[name] for name in {**R0.weights, **V2.weights}}
 
 
 def totals(scored: ClaimScore) -> tuple[float, float, float]:
@@ -110,7 +123,7 @@ def test_the_papers_v2_score_of_970():
     assert V2.total(components, {"validity": 1.0}) == pytest.approx(0.970, abs=1e-12)
 
 
-@pytest.mark.parametrize("rubric", [R0, GATED, V2])
+@pytest.mark.parametrize("rubric", RUBRICS.values())
 def test_weights_sum_to_one(rubric):
     assert sum(rubric.weights.values()) == pytest.approx(1.0, abs=1e-12)
 
@@ -122,7 +135,7 @@ def test_vendors_supervised_output_misses_the_unsupported_sentence():
         VENDORS,
         verdict("supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1), used=("E1", "E2")),
     )
-    assert dict(scored.components) == {
+    assert papers(scored) == {
         "json": 1, "verdict": 0, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 0,
     }  # fmt: skip
     # R0: .10 + .20 + .20; the gate has no verdict to act on; v2: .05 + .20 + .20 + .15/2.
@@ -136,7 +149,7 @@ def test_vendors_gated_output_has_the_verdict_but_the_wrong_span():
         VENDORS,
         verdict("partially_supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1, span)),
     )
-    assert dict(scored.components) == {
+    assert papers(scored) == {
         "json": 1, "verdict": 1, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 1,
     }  # fmt: skip
     # A span was given, so W_E = 1 and the gated reward is R0; v2's gate is E·Q·C = 1/2.
@@ -368,7 +381,10 @@ def score_keys(submission: dict[str, Any], read: set[str]) -> ClaimScore:
 @given(submissions, reads)
 def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read):
     scored = score_keys(submission, read)
-    assert all(0.0 <= value <= 1.0 for value in (*scored.components.values(), *scored.gates.values()))
+    lowest = {"statements": WRONG_STATUS, "judgement": WRONG_VERDICT}
+    assert all(
+        lowest.get(name, 0.0) <= value <= 1.0 for name, value in (*scored.components.items(), *scored.gates.items())
+    )
     for rubric in RUBRICS.values():
         assert 0.0 <= rubric.total(scored.components, scored.gates) <= 1.0 + 1e-12
 
@@ -435,3 +451,96 @@ def test_a_rubric_names_existing_components():
         Rubric("mine", {"verdict": 1.0}, {"verdict": "valid"}).check(COMPONENTS, GATES)
     with pytest.raises(ConfigError, match="finite"):
         Rubric("mine", {"verdict": float("nan")})
+
+
+# The judged reward, statement by statement
+
+ONE_PASSAGE = QuoteRules(silence_passages=1)
+
+COMPLETE = (
+    claim(VENDOR_FIRST, "supported", ["E1", "E2"], [VENDOR_E1, VENDOR_E2]) | {"reason": "Both passages say so."},
+    claim(VENDOR_SECOND, "unsupported", ["E1"], VENDOR_E1, VENDOR_SECOND) | {"reason": "Nothing is said of delays."},
+)
+
+
+def judged(*claims: dict[str, object], final: str = "partially_supported") -> float:
+    scored = score(VENDORS, verdict(final, *claims), rules=ONE_PASSAGE)
+    return JUDGED.total(scored.components, scored.gates)
+
+
+def edited(**changes: object) -> list[dict[str, object]]:
+    return [entry | changes for entry in COMPLETE]
+
+
+def test_complete_work_on_every_statement_earns_one():
+    assert judged(*COMPLETE) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("claims", "final", "total"),
+    [
+        # Statements that are none of the answer's: the form alone, although v2 pays 1.
+        (edited(claim="x"), "partially_supported", 0.05),
+        # Wrong statuses from which another verdict follows: .05 + .15 - .35/3 - .30/4 + .10.
+        (edited(status="contradicted"), "partially_supported", 0.05 + 0.15 - 0.35 / 3 - 0.30 / 4 + 0.10),
+        # One of two statuses wrong, and a verdict that does not follow from them.
+        ([COMPLETE[0], COMPLETE[1] | {"status": "supported"}], "partially_supported",
+         0.05 + 0.15 + 0.35 * (1 - 1 / 3) / 2 - 0.30 / 4 + 0.10 + 0.05 / 2),
+        # A wrong verdict over right statuses.
+        (COMPLETE, "supported", 0.05 + 0.15 + 0.35 - 0.30 / 4 + 0.10 + 0.05),
+        # Half of the statements: half of each share; nothing is marked.
+        (COMPLETE[:1], "supported", 0.05 + 0.15 / 2 + 0.35 / 2 - 0.30 / 8 + 0.05 / 2),
+        # Every status for every statement.
+        ([entry | {"status": status} for entry in COMPLETE for status in ("supported", "contradicted")],
+         "partially_supported", 0.05 + 0.15 - 0.35 / 3 + 0.30 + 0.10),
+        # Two entries of something else beside the two statements: half of everything but the form and the marked part.
+        ([*COMPLETE, claim("Bananas are yellow.", "unsupported", []), claim("Cats sleep.", "supported", [])],
+         "partially_supported", 0.05 + 0.95 / 2),
+        # No reasons, and a reason that quotes invented words.
+        (edited(reason=""), "partially_supported", 0.95),
+        (edited(reason="It reads “vendors are rich”."), "partially_supported", 0.95),
+    ],
+)  # fmt: skip
+def test_statement_level_work_counts(claims: list[dict[str, object]], final: str, total: float) -> None:
+    assert judged(*claims, final=final) == pytest.approx(total)
+
+
+def test_v2_paid_in_full_for_wrong_statuses_of_statements_that_do_not_exist():
+    entries = edited(claim="x", status="contradicted", reason="")
+    scored = score(VENDORS, verdict("partially_supported", *entries))
+    assert V2.total(scored.components, scored.gates) == pytest.approx(1.0)
+
+
+def test_a_sentence_may_be_split_and_repeated():
+    first, second = VENDOR_FIRST.split(", and ")
+    parts = [COMPLETE[0] | {"claim": part} for part in (first, second)]
+    assert judged(*parts, COMPLETE[1], COMPLETE[1]) == pytest.approx(1.0)
+
+
+def test_a_guess_earns_nothing_beside_the_evidence():
+    """The mean over all statuses of a statement, and over all verdicts that they allow: A = D = 0."""
+    every = [score(LEAVE, verdict(status, claim(LEAVE_E1, status, ["E1"], LEAVE_E1))) for status in STATUSES]
+    assert sum(scored.components["statements"] for scored in every) == pytest.approx(0.0)
+    finals = [score(LEAVE, verdict(final, claim(LEAVE_E1, "supported", ["E1"], LEAVE_E1))) for final in VERDICTS]
+    assert sum(scored.components["judgement"] for scored in finals) == pytest.approx(0.0)
+
+
+def test_any_sentence_close_to_a_statement_shows_that_the_documents_are_silent_on_it():
+    """The rule from which a statement was made is one way to show it; v2 knows no other."""
+    texts = ("Guests sign the book at the gate.", "Guests may use the pool on Sundays.", "Invoices are paid monthly.")
+    statement = "Guests may use the sauna on Sundays."
+    example = ClaimExample(
+        "sauna", "test", "x", "?", statement, passages(*texts),
+        (GoldClaim(statement, "unsupported", (whole("E1", texts[0]),), statement.rstrip("."), "irrelevant"),),
+        "unsupported",
+    )  # fmt: skip
+    shares = []
+    for id_, text in zip(("E1", "E2", "E3"), texts, strict=True):
+        entry = claim(statement, "unsupported", [id_], text, statement)
+        scored = score(example, verdict("unsupported", entry), ("E1", "E2", "E3"), ONE_PASSAGE)
+        shares.append((scored.components["grounding"], V2.total(scored.components, scored.gates)))
+    assert shares == [
+        (1.0, pytest.approx(1.0, abs=0.001)),
+        (1.0, pytest.approx(0.35, abs=0.001)),
+        (0.0, pytest.approx(0.35, abs=0.001)),
+    ]

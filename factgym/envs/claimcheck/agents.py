@@ -36,7 +36,7 @@ from factgym.baselines.nli import Prediction, Verifier, predict_entailment, with
 from factgym.baselines.semantics import compare_quantities
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges, sentences
-from factgym.datasets.claims import STATUSES, VERDICTS, GoldClaim, Status, final_verdict
+from factgym.datasets.claims import STATUSES, VERDICTS, GoldClaim, GoldFact, Status, final_verdict
 from factgym.datasets.claims import Verdict as Label
 from factgym.envs.claimcheck.scripted import (
     LIST_CALL,
@@ -58,7 +58,7 @@ from factgym.envs.claimcheck.scripted import (
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
 from factgym.envs.scripted import agent_table
-from factgym.rewards.claimcheck import QuoteRules
+from factgym.rewards.claimcheck import ClaimGold, QuoteRules
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
@@ -100,27 +100,42 @@ def verify(
 def _play_gold(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     task, rules = env.task, env.config.scoring_rules
     example = task.example
-    nearest = example.nearest[: rules.silence_passages]
+    # The paper's rewards count a passage that shows the silence of one statement against the evidence of another.
+    shows_silence = "statements" in env.config.rubric.weights or not example.gold_ids
+    evidence = [
+        _gold_evidence(task, claim, statement, rules) if claim.facts or shows_silence else ([], ())
+        for claim, statement in zip(example.claims, task.gold.statements, strict=True)
+    ]
     if not brief.is_offline and brief.turns > 1:  # one passage a turn if possible
-        ids = list(example.gold_ids or nearest)
+        ids = list(dict.fromkeys(id_ for cited, _ in evidence for id_ in cited))
         if brief.turns > 2:
             yield [search_call(example.claims[0].text)]
         per_turn = max(1, min(MAX_CALLS, -(-len(ids) // max(1, brief.turns - 2))))
         for start in range(0, len(ids), per_turn):
             yield [read_call(id_) for id_ in ids[start : start + per_turn]]
-    entries = [entry for claim in example.claims for entry in _gold_entries(claim, nearest, task, rules)]
+    entries = [
+        entry
+        for claim, (ids, facts) in zip(example.claims, evidence, strict=True)
+        for entry in gold_entries(claim, ids, facts, task, rules)
+    ]
     return make_verdict(example.verdict, entries)
 
 
-def _gold_entries(
-    claim: GoldClaim, nearest: Sequence[str], task: ClaimTask, rules: QuoteRules
+def _gold_evidence(
+    task: ClaimTask, claim: GoldClaim, statement: ClaimGold, rules: QuoteRules
+) -> tuple[list[str], Sequence[GoldFact]]:
+    """Return the ids to cite and the facts to quote; of a silence without facts, the nearest passages and sentence."""
+    if claim.facts or not statement.nearest_sentences:
+        return list(dict.fromkeys(fact.passage for fact in claim.facts)), claim.facts
+    nearest = task.example.nearest or [fact.passage for fact in statement.nearest_sentences]
+    ids = list(dict.fromkeys(nearest))[: rules.silence_passages]
+    return ids, [fact for fact in statement.nearest_sentences if fact.passage == ids[0]][:1]
+
+
+def gold_entries(
+    claim: GoldClaim, ids: Sequence[str], facts: Sequence[GoldFact], task: ClaimTask, rules: QuoteRules
 ) -> Iterator[dict[str, Any]]:
     """Yield one entry, or several with the same statement if it takes more quotes than an entry holds."""
-    facts = claim.facts
-    ids = list(dict.fromkeys(fact.passage for fact in facts))
-    if not facts and nearest:
-        ids = list(nearest)
-        facts = tuple(fact for fact in task.gold.nearest_sentences if fact.passage == ids[0])[:1]
     quotes = list(
         dict.fromkeys(
             quote
@@ -131,7 +146,8 @@ def _gold_entries(
     for start in range(0, len(quotes), _MAX_QUOTES) or (0,):
         batch = quotes[start : start + _MAX_QUOTES]
         field: str | list[str] = batch if len(batch) > 1 else "".join(batch)
-        yield claim_entry(claim.text, claim.status, ids, field, claim.unsupported_span, claim.reason)
+        reason = claim.reason or f"By the cited text this is {claim.status}."
+        yield claim_entry(claim.text, claim.status, ids, field, claim.unsupported_span, reason)
 
 
 def quote_range(text: str, start: int, end: int, rules: QuoteRules) -> Iterator[str]:

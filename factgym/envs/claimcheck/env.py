@@ -39,7 +39,7 @@ EvidenceId = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 class ClaimVerdict(TypedDict):
     """The verdict on one statement of the answer."""
 
-    claim: Annotated[str, Field(min_length=1, max_length=4000, description="The statement, in the answer's words.")]
+    claim: Annotated[str, Field(min_length=1, max_length=4000, description="The sentence, in the answer's words.")]
     status: Annotated[Status, Field(description="Whether the cited evidence carries the statement.")]
     evidence_ids: Annotated[
         list[EvidenceId], Field(max_length=16, description="Ids of the passages that decide the statement.")
@@ -56,7 +56,15 @@ class ClaimVerdict(TypedDict):
             ),
         ]
     ]
-    reason: NotRequired[Annotated[str, Field(max_length=4000, description="One sentence.")]]
+    reason: NotRequired[
+        Annotated[
+            str,
+            Field(
+                max_length=4000,
+                description="One sentence; what it quotes is in the statement or in a cited passage.",
+            ),
+        ]
+    ]
 
 
 @dataclass(slots=True)
@@ -76,8 +84,9 @@ def submit(
     """Submit the verdict on the answer. This ends the episode.
 
     Args:
-        claims: One entry for each statement of the answer.
-        final_verdict: The verdict on the whole answer.
+        claims: One entry for each sentence of the answer.
+        final_verdict: supported if all statements are, partially_supported if only some are; if none is, contradicted
+            if any is, else overclaim if any is, else unsupported.
         evidence_used: Ids of all passages relied on.
     """
     # Shown text is neutralised, so text copied from it is compared in the same form.
@@ -126,13 +135,22 @@ class ClaimCheckEnv(Env[ClaimTask]):
     Without a submission the reward is 0.
 
     ## Rewards
-    Seven components in [0, 1], scored once: json, verdict, evidence (F1 of cited against gold passages), quote (share
-    that is verbatim in its passage), coverage (share of gold facts quoted), span (F1 over the characters marked as
-    unsupported), guard (no false "supported"). `reward="v2"` (default) multiplies the verdict by
-    evidence, quote and coverage; "gated" multiplies it by the mean of the evidence checks; "r0" has no gate and shows
-    why one is needed. A quote has at least 12 characters and at most two sentences, counts once however often it is
-    given, and quoting far more than the gold facts hold shrinks coverage. Over ContractNLI, whose labels of silence
-    carry no evidence, silence is shown by three of the nearest passages and a sentence that comes closest.
+    `reward="judged"` (default) scores statement by statement. A statement's share is E · Q · C of its own entry: F1 of
+    cited against gold passages, share of the quotes that are verbatim in a cited passage, share of the gold facts that
+    are quoted. .05 for the form, .15 for the mean share, .35 for the statuses (a share for a right one, minus a third
+    of it for a wrong one), .30 for the final verdict (the mean share if it is right and follows from the statuses,
+    else minus a quarter of it), .10 for the characters marked as unsupported (F1, times the mean share), .05 for reasons
+    of right statuses. So a guess earns nothing, and an entry that belongs to no sentence of the answer costs. If no
+    statement is supported, the most severe status is the verdict: contradicted, overclaim, unsupported.
+
+    The paper's rewards see the answer as a whole: json, verdict, evidence, quote, coverage, span, guard (no false
+    "supported"). "v2" multiplies the verdict by evidence, quote and coverage; "gated" by the mean of the evidence
+    checks; "r0" has no gate and shows why one is needed.
+
+    A quote has at least 12 characters and at most two sentences, counts once however often it is given, and quoting far
+    more than the gold facts hold shrinks coverage. Silence on a statement is shown by any sentence that comes close to
+    it; over ContractNLI, whose labels of silence carry no evidence, by three of the nearest passages and a sentence
+    that comes closest. Of a reason it is checked that it is given and that the words that it quotes exist.
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
@@ -143,11 +161,13 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     ## Known exploits
     `factgym audit` runs them: a label without evidence, guessed ids, invented quotes, copied passages, constant
-    verdicts, generic reasons. Under v2 none reaches the honest baseline; under R0 a right label over any passage
-    earns about as much as honest work.
+    verdicts, generic reasons. Under "judged" none reaches the honest baseline, and a constant or random judgement over
+    honest evidence earns half of it at most. Under "v2" such a judgement keeps .87 of the honest baseline's reward and
+    wrong statuses cost nothing; under "r0" a right label over any passage earns about as much as honest work. A reason's
+    truth is not judged.
 
     ## Versions
-    v1: first version.
+    v1: first version; its default reward was "v2".
     """
 
     Config: ClassVar[type[EnvConfig]] = ClaimCheckConfig
@@ -177,8 +197,9 @@ class ClaimCheckEnv(Env[ClaimTask]):
     @property
     def _system_prompts(self) -> tuple[str, ...]:
         instructions = "offline" if self.config.offline else "system"
-        asks_for_silence = self.config.scoring_rules.silence_passages > 1
-        return (instructions, "silence") if asks_for_silence else (instructions,)
+        silence = ("silence",) if self.config.scoring_rules.silence_passages > 1 else ()
+        judged = ("judged",) if "statements" in self.config.rubric.weights else ()
+        return (instructions, *silence, *judged)
 
     def prompt_hashes(self) -> dict[str, str]:
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}
@@ -228,6 +249,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
                 "evidence_ids": ask("evidence ids, separated by spaces", ()).split(),
                 "quote": ask("quote, word for word", ()),
                 "unsupported_span": "" if status == "supported" else ask("part that is not carried", ()),
+                "reason": ask("reason, one sentence", ()),
             }
             claims.append(claim)
         return {"tool": "submit", "arguments": {"claims": claims, "final_verdict": ask("final verdict", VERDICTS)}}
