@@ -76,7 +76,7 @@ def test_examples_that_take_long_run_on_less(tmp_path):
         "eval": "-n 3 -k 2",
         "benchmark seva": "--only generated -n 20",
         "evolve": "--rounds 1 --budget 20 --size 40 --material 60 --warm-up 30",
-        "audit": "-n 4",
+        "audit": "-n 40",
         "benchmark profact": "-n 10",
         "benchmark corver": "--only synthetic -n 20",
         "benchmark eve": "--only synthetic -n 10",

@@ -1,14 +1,16 @@
 """The audit: whether exploiters reach the honest baseline under a reward (ClaimCheck, "Evidence Guardrails").
 
 Every scripted agent of an environment's family plays the same tasks. Each episode is scored once, and its components are
-combined under the rewards that the environment compares (`Env.rubrics`); its own, a user's included, is judged. Judging
-is on means: no exploiter reaches the honest baseline, and the baseline stays under the oracle.
+combined under the rewards that the environment compares (`Env.rubrics`); its own, a user's included, is judged. A reward
+passes when the distance of each exploiter to the honest baseline, paired by task, has an interval above 0, and the
+baseline stays under the oracle. Where there are too few tasks to show it, it fails and says how many are needed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.resolve import scripted_agents
@@ -53,11 +55,16 @@ _EVIDENCE = ("coverage", "grounded_alignment", "grounded_qa")
 """Components that measure whether the evidence was found; a family has at most one of them."""
 
 
+MIN_TASKS = 6
+"""Tasks below which no difference is shown: six that all agree are the fewest that a sign test finds unlikely (p < 0.05)."""
+
+
 @dataclass(frozen=True, slots=True)
 class AuditRow:
     """Rewards and components of one agent. rewards: reward name -> mean total under it. components: name -> mean.
 
-    summary: a sentence for people. n: scored episodes; errors: episodes lost to faults of the infrastructure.
+    summary: a sentence for people. n: scored episodes; errors: episodes lost to faults of the infrastructure. margins:
+    reward name -> honest baseline minus agent, paired by task; of exploiters without such errors.
     """
 
     agent: str
@@ -67,36 +74,39 @@ class AuditRow:
     n: int = 0
     errors: int = 0
     summary: str = ""
+    margins: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """Judgement of one reward.
 
-    bar: the lowest mean of an honest baseline, `baseline` its agent. strongest: the exploiter that earns most.
-    margin: bar minus its mean. apart: whether their 95 % intervals do not touch. breaches: one sentence for each
-    reason that the reward fails, empty when it passes.
+    bar: the lowest mean of an honest baseline, `baseline` its agent. strongest: the exploiter that earns most. margin:
+    bar minus its mean, paired by task where both played the same. breaches: one sentence for each reason that the reward
+    fails. undecided: one for each exploiter that is below the baseline, but not shown to be. needed: tasks that would
+    show it for all of them.
     """
 
     reward: str
     baseline: str
     bar: float
     strongest: str
-    margin: float
-    apart: bool
+    margin: Estimate
     breaches: tuple[str, ...]
+    undecided: tuple[str, ...] = ()
+    needed: int | None = None
 
     @property
     def passed(self) -> bool:
-        """No exploiter reached the honest baseline, and no baseline the oracle."""
-        return not self.breaches
+        """Every exploiter is shown to stay below the honest baseline, and the baseline stays below the oracle."""
+        return not self.breaches and not self.undecided
 
 
 def judge(rows: Sequence[AuditRow], reward: str) -> Judgement:
     """Judge one reward. Raises ConfigError when a row lacks it, or without an honest and an exploiting agent."""
     honest, exploiters = _honest(rows, reward), _of(rows, "exploiter")
     strongest = max(exploiters, key=lambda row: _mean(row, reward))
-    bar, best = _mean(honest, reward), _mean(strongest, reward)
+    bar = _mean(honest, reward)
     pairs = [(row, honest, "honest baseline") for row in exploiters if _mean(row, reward) >= bar]
     pairs += [
         (honest, row, f"oracle {row.agent}") for row in rows if row.role == "oracle" and _mean(row, reward) <= bar
@@ -106,9 +116,54 @@ def judge(rows: Sequence[AuditRow], reward: str) -> Judgement:
         f"{decimal(_mean(other, reward))}"
         for row, other, limit in pairs
     )
-    low, high = honest.rewards[reward].low, strongest.rewards[reward].high
-    apart = low is not None and high is not None and high < low
-    return Judgement(reward, honest.agent, bar, strongest.agent, bar - best, apart, breaches)
+    below = {row.agent: _margin(row, honest, reward) for row in exploiters if _mean(row, reward) < bar}
+    close = {agent: margin for agent, margin in below.items() if not shown_above(margin)}
+    return Judgement(
+        reward,
+        honest.agent,
+        bar,
+        strongest.agent,
+        _margin(strongest, honest, reward),
+        breaches,
+        tuple(
+            f"{agent} is {decimal(margin.value)} below, and {_doubt(margin)}"
+            for agent, margin in sorted(close.items(), key=lambda item: item[1].value or 0.0)
+        ),
+        max((needed_tasks(margin) for margin in close.values()), default=None),
+    )
+
+
+def shown_above(margin: Estimate) -> bool:
+    """Whether a margin is shown to be above 0: by its interval, and over enough tasks."""
+    return margin.low is not None and margin.low > 0 and margin.n >= MIN_TASKS
+
+
+def needed_tasks(difference: Estimate) -> int:
+    """Return about how many tasks show that a difference is not 0, to two digits, if it is as large as it seems."""
+    if not difference.value or difference.half_width is None:
+        return MIN_TASKS
+    # The half-width falls with the root of n; a tenth more, as the spread is an estimate too.
+    n = max(MIN_TASKS, 1.1 * difference.n * (difference.half_width / difference.value) ** 2)
+    digit: int = 10 ** max(0, math.floor(math.log10(n)) - 1)
+    return math.ceil(n / digit) * digit
+
+
+def _doubt(margin: Estimate) -> str:
+    if margin.n < MIN_TASKS:
+        return f"{margin.n} tasks are too few to show it"
+    return f"its interval {interval(margin)} includes 0"
+
+
+def _margin(row: AuditRow, honest: AuditRow, reward: str) -> Estimate:
+    """Return the distance below the baseline: paired, or of two independent samples where there are no pairs."""
+    if reward in row.margins:
+        return row.margins[reward]
+    ours, bar = row.rewards[reward], honest.rewards[reward]
+    value, n = _mean(honest, reward) - _mean(row, reward), min(ours.n, bar.n)
+    if ours.half_width is None or bar.half_width is None:
+        return Estimate(value, None, None, n)
+    reach = math.hypot(ours.half_width, bar.half_width)
+    return Estimate(value, value - reach, value + reach, n)
 
 
 def ungrounded(rows: Sequence[AuditRow], reward: str) -> AuditRow | None:
@@ -150,14 +205,10 @@ def _mean(row: AuditRow, reward: str) -> float:
     return value
 
 
-def render_audit(
-    rows: Sequence[AuditRow], judged: str, title: str = "", margins: Mapping[str, Estimate] | None = None
-) -> Group:
+def render_audit(rows: Sequence[AuditRow], judged: str, title: str = "") -> Group:
     """Return the table, the sentence that passes or fails the reward `judged`, and the judgements of the other rewards.
 
-    A mean that reaches the honest baseline under the same reward is marked `*`. margins: exploiter -> its distance below
-    the baseline under `judged`, paired by task, which is printed instead of whether the two intervals overlap.
-    Raises ConfigError as `judge` does.
+    A mean that reaches the honest baseline under the same reward is marked `*`. Raises ConfigError as `judge` does.
     """
     from rich.console import Group
     from rich.table import Table as Grid
@@ -167,21 +218,13 @@ def render_audit(
     judgements = {name: judge(rows, name) for name in [judged, *(name for name in names if name != judged)]}
     key = Text("\n± half the 95 % interval   * an exploiter at or above the honest baseline\n", "dim")
     verdict, lines = judgements[judged], Grid.grid(padding=(0, 2, 0, 0))
-    margin = (margins or {}).get(verdict.strongest)
-    if margin is not None and margin.low is not None:
-        certainty = f" {interval(margin)} by task{'' if margin.low > 0 else ', which may be chance: raise -n'}"
-    else:
-        certainty = "" if verdict.apart else ", but their 95 % intervals overlap: raise -n"
-    passed = (
-        f"no exploiter reaches {verdict.baseline} ({decimal(verdict.bar)}); the strongest, {verdict.strongest}, stays "
-        f"{decimal(verdict.margin)} below{certainty}"
-    )
     mark = Text("PASS", "bold green") if verdict.passed else Text("FAIL", "bold red")
-    lines.add_row(mark, Text(f"{judged}: {passed if verdict.passed else '; '.join(verdict.breaches)}."))
+    lines.add_row(mark, Text(f"{judged}: {_sentence(verdict)}."))
     for name in (name for name in names if name != judged):
         other = judgements[name]
-        ends = "the hole is open" if other.margin <= 0 else "no exploiter reaches it"
-        best = other.bar - other.margin
+        margin = other.margin.value or 0.0
+        ends = "the hole is open" if margin <= 0 else "no exploiter reaches it"
+        best = other.bar - margin
         share = percent(best / other.bar, 0) if other.bar > 0 else "as much as"
         text = f"{label(name)}: {other.strongest} earns {decimal(best)}, {share} of the honest baseline; {ends}."
         lines.add_row("", Text(text, "dim"))
@@ -196,6 +239,22 @@ def render_audit(
             )
         lines.add_row("", Text(text, "dim"))
     return Group(render_table(_table(rows, judgements, names, title)), key, lines)
+
+
+def _sentence(verdict: Judgement) -> str:
+    """Return why a reward passes, fails, or cannot be judged on so few tasks."""
+    if verdict.breaches:
+        return "; ".join(verdict.breaches)
+    if verdict.undecided:
+        more = f" (and {len(verdict.undecided) - 3} more)" if len(verdict.undecided) > 3 else ""
+        return (
+            f"not shown over {verdict.margin.n} tasks that every exploiter stays below {verdict.baseline} "
+            f"({decimal(verdict.bar)}): {'; '.join(verdict.undecided[:3])}{more}. About -n {verdict.needed} would show it"
+        )
+    return (
+        f"no exploiter reaches {verdict.baseline} ({decimal(verdict.bar)}); the strongest, {verdict.strongest}, stays "
+        f"{decimal(verdict.margin.value)} below {interval(verdict.margin)} by task"
+    )
 
 
 def _table(rows: Sequence[AuditRow], judgements: Mapping[str, Judgement], names: Sequence[str], title: str) -> Table:
@@ -230,8 +289,7 @@ OnEpisode = Callable[[str, int], None]
 class Audit:
     """Rows of all agents on the same `n` tasks of `env`, in the order of the family's agents.
 
-    rubrics: reward name -> rubric. judged: the name of the environment's own. margins: exploiter -> honest baseline
-    minus exploiter under `judged`, paired by task, with the interval of the mean difference.
+    rubrics: reward name -> rubric. judged: the name of the environment's own.
     """
 
     env: str
@@ -241,7 +299,11 @@ class Audit:
     judged: str
     rows: tuple[AuditRow, ...]
     rubrics: Mapping[str, Rubric]
-    margins: Mapping[str, Estimate] = field(default_factory=dict)
+
+    @property
+    def margins(self) -> dict[str, Estimate]:
+        """Exploiter -> honest baseline minus exploiter under `judged`, paired by task."""
+        return {row.agent: row.margins[self.judged] for row in self.rows if self.judged in row.margins}
 
     def judgement(self, reward: str | None = None) -> Judgement:
         """Return the judgement of a reward, by default the environment's own."""
@@ -288,7 +350,7 @@ def run_audit(
         raise ConfigError(f"an audit needs at least 2 tasks, not {n}")
     rubrics, judged = rubrics_of(env)
     order = task_order(len(env.tasks), n, seed)
-    totals_judged: dict[str, list[float]] = {}
+    totals_by_agent: dict[str, dict[str, list[float]]] = {}
     rows = []
     for agent in (scripted_agents(env.env_spec.id) if agents is None else agents).values():
         reports = []
@@ -299,7 +361,7 @@ def run_audit(
             if on_episode is not None:
                 on_episode(agent.name, number)
         totals = {name: [rubric.total(*report) for report in reports] for name, rubric in rubrics.items()}
-        totals_judged[agent.name] = totals[judged]
+        totals_by_agent[agent.name] = totals
         names = list(reports[0][0]) if reports else []
         row = AuditRow(
             agent=agent.name,
@@ -311,12 +373,21 @@ def run_audit(
             summary=agent.summary,
         )
         rows.append(row)
-    baseline = totals_judged[judge(rows, judged).baseline]
-    # Paired by task: agents that lost episodes to faults cannot be paired and are left out.
-    margins = {
-        row.agent: mean_interval([a - b for a, b in zip(baseline, totals_judged[row.agent], strict=True)])
-        for row in rows
-        if row.role == "exploiter" and row.n == len(baseline)
-    }
+    paired = [replace(row, margins=_margins_by_task(row, rows, totals_by_agent)) for row in rows]
+    judge(paired, judged)
     split = str(getattr(env.config, "chosen_split", ""))
-    return Audit(env.env_spec.id, split, len(order), seed, judged, tuple(rows), rubrics, margins)
+    return Audit(env.env_spec.id, split, len(order), seed, judged, tuple(paired), rubrics)
+
+
+def _margins_by_task(
+    row: AuditRow, rows: Sequence[AuditRow], totals: Mapping[str, Mapping[str, Sequence[float]]]
+) -> dict[str, Estimate]:
+    # Agents that lost episodes to faults cannot be paired by task.
+    bars = {reward: _honest(rows, reward) for reward in row.rewards} if row.role == "exploiter" else {}
+    return {
+        reward: mean_interval(
+            [a - b for a, b in zip(totals[bar.agent][reward], totals[row.agent][reward], strict=True)]
+        )
+        for reward, bar in bars.items()
+        if row.errors == bar.errors == 0
+    }

@@ -34,7 +34,7 @@ def audit(
             seed=seed,
             on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}"),
         )
-    console.print(render_audit(audit_result.rows, audit_result.judged, audit_result.title, audit_result.margins))
+    console.print(render_audit(audit_result.rows, audit_result.judged, audit_result.title))
     for note in environment.warnings():
         console.print(f"\n{note}", markup=False, style="yellow")
     if not audit_result.passed:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import random
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from factgym.benchmarks.audit import AuditRow, judge, render_audit, ungrounded
-from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
+import factgym
+from factgym.agents.resolve import scripted_agents
+from factgym.benchmarks.audit import AuditRow, judge, needed_tasks, render_audit, run_audit, shown_above, ungrounded
+from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval
 from factgym.core.errors import ConfigError
 from factgym.core.policy import Role
 
@@ -28,17 +31,17 @@ ROWS = [
 ]
 
 
-def _print(rows: list[AuditRow], judged: str, margins: dict[str, Estimate] | None = None) -> str:
+def _print(rows: list[AuditRow], judged: str) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=80).print(render_audit(rows, judged, "claimcheck [bold]", margins))
+    Console(file=stream, width=80).print(render_audit(rows, judged, "claimcheck [bold]"))
     return stream.getvalue()
 
 
 def test_a_reward_holds_when_no_exploiter_reaches_the_honest_baseline() -> None:
     result = judge(ROWS, "v2")
-    assert result.passed and result.apart
+    assert result.passed
     assert (result.baseline, result.strongest) == ("reader", "always-partially-supported")
-    assert result.margin == pytest.approx(0.4)
+    assert result.margin.value == pytest.approx(0.4)
 
 
 def test_a_reward_with_a_hole_fails_and_names_the_exploiter() -> None:
@@ -65,18 +68,52 @@ def test_reaching_is_enough_to_fail() -> None:
     assert not judge([*ROWS, _row("equal", "exploiter", 0.0, 0.6)], "v2").passed
 
 
-def test_overlapping_intervals_pass_with_a_warning() -> None:
-    rows = [*ROWS, _row("close", "exploiter", 0.0, 0.58)]
-    assert judge(rows, "v2").passed and not judge(rows, "v2").apart
-    assert "raise -n" in " ".join(_print(rows, "v2").split())
+def _close(margin: Estimate | None) -> list[AuditRow]:
+    row = _row("close", "exploiter", 0.0, 0.58)
+    return [*ROWS, replace(row, margins={"v2": margin}) if margin else row]
 
 
-def test_a_paired_margin_is_printed_instead_of_the_overlap() -> None:
-    rows = [*ROWS, _row("close", "exploiter", 0.0, 0.58)]
-    for low, doubt in ((0.01, False), (-0.01, True)):
-        text = " ".join(_print(rows, "v2", {"close": Estimate(0.02, low, 0.03, 50)}).split())
-        assert f"stays 0.020 below [{low:.3f}, 0.030] by task" in text
-        assert ("may be chance" in text) is doubt and "intervals overlap" not in text
+def test_a_margin_that_may_be_chance_fails_and_says_how_many_tasks_would_decide() -> None:
+    for margin in (None, Estimate(0.02, -0.01, 0.05, 50)):
+        result = judge(_close(margin), "v2")
+        assert not result.passed and not result.breaches and result.needed is not None
+        assert 100 <= result.needed <= 150
+    text = " ".join(_print(_close(Estimate(0.02, -0.01, 0.05, 50)), "v2").split())
+    assert "FAIL v2: not shown over 50 tasks that every exploiter stays below reader (0.600)" in text
+    assert "close is 0.020 below, and its interval [-0.010, 0.050] includes 0. About -n 130 would show it." in text
+
+
+def test_a_margin_shown_by_task_passes_where_the_intervals_of_the_means_overlap() -> None:
+    text = " ".join(_print(_close(Estimate(0.02, 0.01, 0.03, 50)), "v2").split())
+    assert "PASS v2" in text and "stays 0.020 below [0.010, 0.030] by task" in text
+
+
+def test_a_few_tasks_show_nothing_even_where_all_agree() -> None:
+    assert not shown_above(Estimate(0.5, 0.5, 0.5, 5)) and shown_above(Estimate(0.5, 0.5, 0.5, 6))
+    result = judge(_close(Estimate(0.02, 0.02, 0.02, 5)), "v2")
+    assert result.undecided == ("close is 0.020 below, and 5 tasks are too few to show it",)
+
+
+def test_the_number_of_tasks_that_decides_shows_the_difference_on_a_fresh_sample() -> None:
+    rng = random.Random(0)
+
+    def draw(n: int) -> Estimate:
+        return mean_interval([float(rng.random() < 0.55) - float(rng.random() < 0.5) for _ in range(n)])
+
+    first = Estimate(0.05, -0.05, 0.15, 190)  # what 190 such tasks would give
+    needed = needed_tasks(first)
+    shown = sum((draw(needed).low or 0.0) > 0 for _ in range(40))
+    assert 600 <= needed <= 1000 and shown >= 15
+
+
+def test_a_constant_that_ties_the_baseline_does_not_pass() -> None:
+    """Equal on every task, and equal on average: the plain audit once printed PASS for the second."""
+    env = factgym.make("toy")
+    honest = {"honest": scripted_agents("toy")["honest"], "oracle": scripted_agents("toy")["oracle"]}
+    tie = replace(honest["honest"], name="tie", role="exploiter")
+    result = run_audit(env, n=12, agents={**honest, "tie": tie})
+    assert not result.passed and "tie reaches the honest baseline" in result.judgement().breaches[0]
+    assert run_audit(env, n=12).passed and not run_audit(env, n=4).passed
 
 
 def test_the_weakest_honest_baseline_is_the_bar_and_stays_under_the_oracle() -> None:
