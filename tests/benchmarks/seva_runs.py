@@ -48,7 +48,13 @@ def episode(
         "gates": {"consistent": consistent},
     }
     values = {"format": 1.0, "alignment": 0.9, "chain": 0.8, "label": float(gold == verdict), "diagnosis": 1.0}
-    values |= {"calibration": 0.1, "calibration_proper": 0.1, "grounded_alignment": 0.7, "grounded_chain": 0.6}
+    values |= {
+        "calibration": 0.1,
+        "calibration_proper": 0.1,
+        "grounded_alignment": 0.7,
+        "grounded_chain": 0.6,
+        "diagnosis_by_label": 1.0,
+    }
     scores = (dict.fromkeys(values, 0.0) if not parsed else values) | (components or {})
     view = {"question": "?", "answer": claim, "passages": [{"id": "source", "title": "t", "text": source}]}
     return recorded("seva", task, sample, 0.5, scores, metrics, view, error)

@@ -97,7 +97,7 @@ def test_every_form_of_a_verdict_scores_as_with_the_published_parser(path: str, 
     expected = score_output(read_output(json.dumps(verdict)), task.gold, claim=task.claim, source=task.source)
     report = info["reward"]
     assert report.components == expected.components
-    assert reward == report.total == pytest.approx(RUBRICS["grounded"].total(expected.components, expected.gates))
+    assert reward == report.total == pytest.approx(RUBRICS["balanced"].total(expected.components, expected.gates))
     text = message_text(env.episode.messages[env.episode.turns[0].message])
     assert sum(span.value for span in report.spans) == pytest.approx(report.total)
     assert all(span.message == 2 and 0 <= span.start < span.end <= len(text) for span in report.spans)
@@ -169,7 +169,7 @@ def test_the_tool_accepts_the_published_schema() -> None:
     assert not set(parameters) & {"if", "then", "else"}
 
 
-@pytest.mark.parametrize("name", ["process", "binary", "grounded", "50/50", "90/10", "0/100"])
+@pytest.mark.parametrize("name", ["process", "binary", "grounded", "balanced", "50/50", "90/10", "0/100"])
 def test_rewards_by_name(path: str, name: str) -> None:
     env = started(path, reward=name)
     reward = env.step(json.dumps(WRONG))[1]
@@ -178,7 +178,7 @@ def test_rewards_by_name(path: str, name: str) -> None:
     assert high == pytest.approx(1.0 if name in ("binary", "0/100") else 1.15)
     rubrics, own_name = env.rubrics()
     assert own_name == name and rubrics[name] == env.config.rubric
-    assert {"binary", "process", "grounded"} <= set(rubrics)
+    assert {"binary", "process", "grounded", "balanced"} <= set(rubrics)
 
 
 def test_a_rubric_of_ones_own(path: str) -> None:
@@ -282,12 +282,12 @@ COMPLAINTS = {
     "no chain": ({"reasoning_chain": None}, "Form, at $.reasoning_chain"),
     "span not in the claim": (
         {"evidence_alignment": [{"claim_span": "Logs were kept", "source_span": "Logs are kept", "status": "match"}]},
-        "evidence_alignment, entry 1: the claim_span “Logs were kept” does not stand in the claim word for word.",
+        "evidence_alignment, entry 1: the claim_span “Logs were kept” does not occur in the claim word for word.",
     ),
     "evidence not in the source": (
         {"reasoning_chain": [{"claim_part": "Logs", "source_evidence": "logs of 80 days", "judgment": "not_supported",
                               "explanation": "It says 80 days."}]},
-        "reasoning_chain, step 1: the source_evidence “logs of 80 days” does not stand in the source word for word.",
+        "reasoning_chain, step 1: the source_evidence “logs of 80 days” does not occur in the source word for word.",
     ),
     "positive over a mismatch": ({"label": "Attributable"}, "1 spans and 1 steps speak against it."),
     "positive with an error": ({"label": "Attributable"}, "but an error_type is named"),
@@ -368,8 +368,8 @@ def test_prompts_name_every_field_and_are_hashed(path: str) -> None:
         assert f"`{name}`" in system
     for name in ("claim_span", "source_span", "status", "claim_part", "source_evidence", "judgment", "explanation"):
         assert f"`{name}`" in system
-    assert set(env.prompt_hashes()) == {"system", "repair", "task", "complaint", "diagnosis"}
-    assert set(started(path).prompt_hashes()) == {"system", "task"}
+    assert set(env.prompt_hashes()) == {"system", "scoring", "repair", "task", "complaint", "diagnosis"}
+    assert set(started(path, reward="process").prompt_hashes()) == {"system", "task"}
 
 
 def test_a_record_of_the_task_shows_the_gold_where_it_stands() -> None:

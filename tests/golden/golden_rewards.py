@@ -66,7 +66,10 @@ CONFIGS: Mapping[str, Sequence[Config]] = {
 """The configurations of an environment; of those that are not listed, the default one. The first has variants."""
 
 _CLAIMCHECK = ("judged", "r0", "gated", "v2")
-_SEVA = ("grounded", "process", "binary", "50/50", "grounded-50/50", "process-by-label", "process-unfloored")
+_SEVA = (
+    *("balanced", "grounded", "process", "binary", "50/50"),
+    *("grounded-50/50", "process-by-label", "process-unfloored"),
+)
 _PROFACT = ("guarded", "process", "noprocess")
 _CORVER = (
     *("strict", "strict-no-cooccurrence", "strict-no-judge", "strict-no-alignment"),

@@ -487,31 +487,33 @@ def test_an_honest_output_earns_what_it_earns_under_the_published_rubric():
 
 
 @pytest.mark.parametrize(
-    ("entry", "share"),
+    ("entry", "share", "quoted"),
     [
-        (aligned("12 countries", "8 different nations", "mismatch"), 2 / 6),
-        (aligned("12  countries", "8\ndifferent nations", "mismatch"), 2 / 6),
-        (aligned("study involved 500 participants", "500 volunteers", "match"), 4 / 6),
-        (aligned("12 nations", "8 different nations", "mismatch"), 0),
-        (aligned("12 Countries", "8 different nations", "mismatch"), 0),
-        (aligned("12 countries", "9 different nations", "mismatch"), 0),
-        (aligned("12 countries", "8 different nations", "unsure"), 0),
-        (aligned("12", "8 different nations", "mismatch"), 0),
-        (aligned("12 countries", "NOT_FOUND", "not_found"), 2 / 6),
-        (aligned("12 countries", "8 different nations", "not_found"), 0),
-        (aligned("12 countries", "NOT_FOUND", "mismatch"), 0),
-        (aligned("500", "NOT_FOUND", "not_found"), 0),
-        (aligned("500", "500", "match"), 1 / 6),
-        (aligned("500", "500", "mismatch"), 0),
-        (aligned("from", "from", "match"), 0),
-        ("12 countries", 0),
-        ({"claim_span": ["12 countries"], "source_span": "8 different nations", "status": "mismatch"}, 0),
+        (aligned("12 countries", "8 different nations", "mismatch"), 2 / 6, 3),
+        (aligned("12  countries", "8\ndifferent nations", "mismatch"), 2 / 6, 3),
+        (aligned("“12” COUNTRIES,", "8 (different) nations.", "mismatch"), 2 / 6, 3),
+        (aligned("study involved 500 participants", "500 volunteers", "match"), 4 / 6, 2),
+        (aligned("12 nations", "8 different nations", "mismatch"), 0, 3),
+        (aligned("12 countries", "9 different nations", "mismatch"), 0, 0),
+        (aligned("12 countries", "8 nations", "mismatch"), 0, 0),
+        (aligned("12 countries", "different natio", "mismatch"), 0, 0),
+        (aligned("12 countries", "8 different nations", "unsure"), 0, 0),
+        (aligned("12", "8 different nations", "mismatch"), 0, 0),
+        (aligned("12 countries", "NOT_FOUND", "not_found"), 2 / 6, 0),
+        (aligned("12 countries", "8 different nations", "not_found"), 0, 0),
+        (aligned("12 countries", "NOT_FOUND", "mismatch"), 0, 0),
+        (aligned("500", "NOT_FOUND", "not_found"), 0, 0),
+        (aligned("500", "500", "match"), 1 / 6, 0),
+        (aligned("500", "500", "mismatch"), 0, 0),
+        (aligned("from", "from", "match"), 0, 0),
+        ("12 countries", 0, 0),
+        ({"claim_span": ["12 countries"], "source_span": "8 different nations", "status": "mismatch"}, 0, 0),
     ],
 )
-def test_an_alignment_counts_when_it_can_be_true(entry, share):
-    """`share` of the content words is covered; two thirds earn everything."""
-    scored = score(output(evidence_alignment=[entry])).components["grounded_alignment"]
-    assert scored == pytest.approx(min(1.0, share * 1.5))
+def test_an_alignment_counts_when_it_can_be_true(entry, share, quoted):
+    """`share` of the claim's content words is covered, of which two thirds earn everything; quotes need three words."""
+    scored = score(output(evidence_alignment=[entry], reasoning_chain=[])).components["grounded_alignment"]
+    assert scored == pytest.approx(min(1.0, share * 1.5) * quoted / 3)
 
 
 @pytest.mark.parametrize(
@@ -520,7 +522,9 @@ def test_an_alignment_counts_when_it_can_be_true(entry, share):
         (step("12 countries", "not_supported", "8 different nations", "The countries are 8."), True),
         (step("12 countries", "not_supported", "NOT_FOUND", "No countries are named."), True),
         (step("12 countries", "supported", "NOT_FOUND", "No countries are named."), False),
-        (step("12 nations", "not_supported", "8 different nations", "The countries are 8."), False),
+        (step("the size of the study", "not_supported", "8 different nations", "Not 12 countries, but 8."), True),
+        (step("12 countries", "not_supported", "8 “different” nations.", "The countries are 8."), True),
+        (step("", "not_supported", "8 different nations", "The 12 countries are 8."), False),
         (step("12 countries", "refuted", "8 different nations", "The countries are 8."), False),
         (step("12 countries", "not_supported", "9 different nations", "The countries are 8."), False),
         (step("12 countries", "not_supported", "8 different nations", "It does not fit at all."), False),
@@ -531,8 +535,56 @@ def test_an_alignment_counts_when_it_can_be_true(entry, share):
 )
 def test_a_step_counts_when_it_can_be_true(reasoning_step, counts):
     """One step: coverage of a third of the words is half of everything, weighed .8, and half of the bonus of .2."""
-    scored = score(output(reasoning_chain=[reasoning_step])).components["grounded_chain"]
-    assert scored == pytest.approx(0.8 * 0.5 + 0.1 if counts else 0.0)
+    quote = aligned("12 countries", "8 different nations", "mismatch")
+    scored = score(output(evidence_alignment=[quote], reasoning_chain=[reasoning_step])).components["grounded_chain"]
+    words = 3 if "study" in reasoning_step["claim_part"] else 2
+    assert scored == pytest.approx(0.8 * words / 4 + 0.1 if counts else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("claim", "source", "quote", "part", "explanation"),
+    [
+        (
+            "Rob Sheridan was born in the late 1970s.",
+            "Rob Sheridan -LRB- born October 11 , 1979 -RRB- is an American graphic designer .",
+            "born October 11, 1979",
+            "the date of birth of Rob Sheridan",
+            "The source has Sheridan born in 1979, which is late in the 1970s.",
+        ),
+        (
+            'Virginia Woolf wrote "You cannot find peace by avoiding life"',
+            'Michael Cunningham wrote "You cannot find peace by avoiding life" in "The Hours"',
+            "Michael Cunningham wrote ‘You cannot find peace by avoiding life’",
+            "the author of the quotation",
+            "The claim names Virginia Woolf, the source Michael Cunningham.",
+        ),
+        ("You die", "Nothing in particular happens", "Nothing in particular happens", "You die", "Nobody would die."),
+    ],
+)
+def test_right_outputs_of_models_count_whose_quotes_differ_in_marks_and_whose_parts_are_worded_freely(
+    claim, source, quote, part, explanation
+):
+    """In 103 of 355 right outputs of a 7B model nothing counted for a space before a comma, a mark or a free wording."""
+    chain = [{"claim_part": part, "source_evidence": quote, "judgment": "not_supported", "explanation": explanation}]
+    scored = score(output(evidence_alignment=[], reasoning_chain=chain), claim=claim, source=source)
+    assert scored.gates == {"consistent": 1.0} and scored.components["grounded_chain"] > 0.3
+
+
+def test_gold_evidence_decides_where_it_is_known_and_the_nearest_sentences_elsewhere():
+    source = "Tea is served at noon to all guests. Coffee is served in the garden after dinner."
+    claim = "Tea is served at noon."
+    for start, end in ((0, 36), (37, len(source))):
+        data = output(evidence_alignment=[aligned(claim, source[start:end], "match")], reasoning_chain=[])
+        scored = [
+            score_output(output_of(data), SevaGold(LABELS[0], None, evidence), claim=claim, source=source).components
+            for evidence in ((), ((0, 36),), ((37, len(source)),))
+        ]
+        is_first = start == 0
+        assert [parts["grounded_alignment"] for parts in scored] == [
+            float(is_first),
+            float(is_first),
+            float(not is_first),
+        ]
 
 
 def test_a_repeated_step_counts_once():
@@ -561,7 +613,8 @@ def test_the_label_has_to_follow_from_the_steps():
             )
     agreed = [HONEST["reasoning_chain"][0]]
     positive = output(evidence_alignment=HONEST["evidence_alignment"][:1], reasoning_chain=agreed)
-    assert score(positive | {"label": "Attributable"}, POSITIVE).gates["consistent"] == 1.0
+    # Its quotes hold two of the three words that are needed.
+    assert score(positive | {"label": "Attributable"}, POSITIVE).gates["consistent"] == pytest.approx(2 / 3)
     assert score(positive | {"label": "Not Attributable"}).gates["consistent"] == 0.0
 
 
@@ -585,8 +638,8 @@ def test_the_appendix_examples_under_the_grounded_components():
     claim = "The company was founded in 2004 and is headquartered in San Francisco."
     source = "Founded in 2004, the technology firm operates from its main office in San Francisco, CA."
     scored = score(EXAMPLE_1, POSITIVE, claim=claim, source=source).components
-    # founded and 2004 of company, founded, 2004, headquartered, San, Francisco.
-    assert scored["grounded_alignment"] == pytest.approx(2 / 6 * 1.5)
+    # founded and 2004 of company, founded, 2004, headquartered, San, Francisco; two of the three words that quotes need.
+    assert scored["grounded_alignment"] == pytest.approx(2 / 6 * 1.5 * 2 / 3)
     assert scored["grounded_chain"] == 0.0
     assert score(EXAMPLE_2).components["grounded_alignment"] == 1.0
     scored = score(
@@ -600,7 +653,8 @@ def test_the_appendix_examples_under_the_grounded_components():
         claim="The policy was implemented to reduce emissions.",
         source="The new regulation was enacted with the goal of lowering greenhouse gas output.",
     )
-    assert scored.components["grounded_alignment"] == pytest.approx(2 / 4 * 1.5)  # "GHG output" is not in the source
+    # "GHG output" is not in the source, so that two words are quoted.
+    assert scored.components["grounded_alignment"] == pytest.approx(2 / 4 * 1.5 * 2 / 3)
 
 
 def test_a_claim_of_stop_words_and_an_empty_claim_can_be_scored():

@@ -62,7 +62,7 @@ SLICE = 200
 """Items of a stratified slice, as the paper's auxiliary benchmarks have."""
 SLICE_SEEDS = (0, 1, 2)
 SCORES = ("macro_f1", "accuracy", "balanced_accuracy", "matthews")
-REWARDS = ("process", "grounded", "binary")
+REWARDS = ("balanced", "process", "grounded", "binary")
 NO_TYPE = "none named"
 
 
@@ -72,7 +72,7 @@ class Answer(RecordedAnswer):
 
     label: the predicted one, None for none. confidence: as the reward counted it, None where nothing was parsed.
     error_type, gold_error_type: of the taxonomy, else None. components: by name, in their own ranges; those that the
-    record holds. consistent: whether the label followed from the output's own alignments and steps; None where it was
+    record holds. consistent: the gate of that name, above 0 where the label follows from the entries; None where it was
     not scored.
     """
 
@@ -86,7 +86,7 @@ class Answer(RecordedAnswer):
     error_type: str | None
     gold_error_type: str | None
     components: Mapping[str, float]
-    consistent: bool | None
+    consistent: float | None
 
     @property
     def correct(self) -> bool:
@@ -123,7 +123,7 @@ def read_answer(episode: Episode, source: str) -> Answer:
         error_type=error_type,
         gold_error_type=gold_error_type,
         components={name: components[name] for name in (*COMPONENTS, *GROUNDED_COMPONENTS) if name in components},
-        consistent=None if consistent is None else consistent > 0,
+        consistent=consistent,
     )
 
 
@@ -256,7 +256,7 @@ def _mean_reward(answers: Answers[Answer], name: str) -> Estimate:
     def total(row: Answer) -> float | None:
         if not set(rubric.weights) <= set(row.components) or (rubric.gated and row.consistent is None):
             return None
-        return rubric.total(row.components, {"consistent": float(bool(row.consistent))})
+        return rubric.total(row.components, {"consistent": row.consistent or 0.0})
 
     return bootstrap_mean(answers.rows, total, clustered=clusters_of(answers.rows) is not None)
 

@@ -40,6 +40,7 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.text import terms
 from factgym.envs.scripted import agent_table, user_text
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
+from factgym.rewards.seva.grounding import nearest_sentences
 from factgym.rewards.seva.output import ERROR_TYPES, LABELS, NOT_FOUND
 
 if TYPE_CHECKING:
@@ -168,14 +169,18 @@ class GroundedPart:
 
 def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") -> list[GroundedPart]:
     """Assign a sentence to each part of the claim. sentence: that of all parts, where it is known."""
-    # Each part is aligned by itself, by weighted word overlap; several parts may share a sentence.
-    parts = []
+    # Each part is aligned by weighted word overlap with the part and, for half as much, with the claim, so that a part
+    # without a word in common gets the sentence nearest to the claim; several parts may share a sentence.
+    parts, claim = [], parse_statement(brief.claim)
     for part in split_claim(brief.claim):
         name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
         nearest = sentence
         if not nearest:
             statement = parse_statement(part)
-            overlaps = {nearby.text: evidence.overlap(statement, nearby) for nearby in evidence.sentences}
+            overlaps = {
+                nearby.text: evidence.overlap(statement, nearby) + evidence.overlap(claim, nearby) / 2
+                for nearby in evidence.sentences
+            }
             nearest = truncate_source_span(max(overlaps, key=overlaps.__getitem__, default=brief.source))
         parts.append(GroundedPart(part, nearest, name))
     return parts
@@ -218,8 +223,8 @@ def fix_suggestion(brief: EpisodeBrief, wrong: str) -> str:
 def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
     """Earn every point of the reward: the gold label, and where the data has them the deciding sentence and the error."""
     meta, gold = task.item.meta, task.gold
-    ranges = meta.get("evidence") or []
-    sentence = truncate_source_span(brief.source[slice(*ranges[0])]) if ranges else ""
+    ranges = task.gold.evidence or nearest_sentences(brief.claim, brief.source)
+    sentence = truncate_source_span(brief.source[slice(*ranges[0])])
     parts = ground_parts(brief, source_evidence(brief.source), sentence)
     if gold.label == POSITIVE:
         return make_verdict(POSITIVE, 1.0, supporting_grounds(parts))
@@ -400,6 +405,16 @@ def _not_found(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     return _certain_verdict(label, build_grounds(rows))
 
 
+def _beginning(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
+    label = env.task.gold.label
+    status = "match" if label == POSITIVE else "mismatch"
+    rows = [
+        (part, brief.source[:5], status, f"The source was compared with “{part}”.")
+        for part in split_claim(brief.claim)
+    ]
+    return _certain_verdict(label, build_grounds(rows))
+
+
 def _to_the_grader(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     alignments, steps = build_grounds([(TO_THE_GRADER, TO_THE_GRADER, "match", TO_THE_GRADER)] * 3)
     return make_verdict(POSITIVE, 1.0, (alignments[:1], steps))
@@ -420,6 +435,7 @@ AGENTS = agent_table(
     ("garbage", "exploiter", "The gold label over invented spans and steps.", _garbage),
     ("repeated", "exploiter", "The gold label over one true word, again and again.", _repeated),
     ("not-found", "exploiter", "The gold label with NOT_FOUND for a source everywhere.", _not_found),
+    ("beginning", "exploiter", "The gold label over the first five characters of the source.", _beginning),
     ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
     ("sure", "exploiter", "Word overlap, always certain.",
      lambda brief, env, seed: verify(brief, judge_lexically, certain)),

@@ -29,7 +29,7 @@ from factgym.envs.seva.submission import (
 from factgym.envs.seva.tasks import SevaConfig, SevaTask, SevaTaskSet
 from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
 from factgym.rewards.seva.rubrics import RUBRICS, span_credits
-from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaScore, score_output
+from factgym.rewards.seva.scoring import DEFAULT_RULES, GROUNDED_COMPONENTS, SevaScore, score_output
 from factgym.tools.untrusted import neutralise
 
 _PACKAGE = "factgym.envs.seva"
@@ -40,6 +40,14 @@ _CALIBRATION_BOUNDS = {
     "calibration_proper": (-DEFAULT_RULES.calibration_gain, DEFAULT_RULES.calibration_gain),
 }
 """Lowest and highest value of the components that are not in [0, 1]."""
+_FIELD_OF = {
+    "grounded_alignment": "evidence_alignment",
+    "grounded_chain": "reasoning_chain",
+    "diagnosis": "error type and fix",
+    "diagnosis_by_label": "error type and fix",
+    "calibration_proper": "confidence, from -.15 to .15,",
+}
+"""Component -> its name in the prompt, where that is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +83,13 @@ class SevaEnv(Env[SevaTask]):
     ## Rewards
     The paper's components, scored once: format, alignment, chain, label, diagnosis in [0, 1] and calibration in
     [-0.10, 0.15] (as a proper score in [-0.15, 0.15]). `reward="process"` is the paper's 70/30 sum, "binary" the label
-    alone, "50/50" and the like are other splits. The default, "grounded", has the same weights, but alignments and
-    steps count only if their spans occur in claim and source, the outcome only if the label follows from them, and the
-    calibration term is a proper score, which is highest for the true probability. The highest reward is 1.15.
+    alone, "50/50" and the like are other splits. "grounded" has the weights of "process", but alignments and steps count
+    only if their quotes occur in the source and bear on the claim, the outcome only if the label follows from them, and
+    the calibration is a proper score. Quotes are compared word by word. What decides is the gold evidence of generated
+    claims, elsewhere the sentences that share most words with the claim; quotes need three content words of it. The
+    default, "balanced", is the grounded reward with 30 % for the process and 70 % for the outcome, and with the diagnosis
+    normalised by label, so that a constant label earns the same whichever it is, 57 % of the oracle's reward. The prompt
+    states the rules and the weights. The highest reward is 1.15.
 
     ## Splits and licences
     Generated: validation 1,000, train 5,000, test 1,000, ood 1,000; no licence attaches. Files have one split, "test";
@@ -89,10 +101,10 @@ class SevaEnv(Env[SevaTask]):
     same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` runs them. The paper's reward tests form alone: invented spans under a right label earn all of it, and
-    always naming an error earns more than naming none (R_d). The grounded reward pays for neither, but it does not test
-    whether a verbatim span is the right one. Under the paper's reward a confidence of 1 earns more than an honest one
-    whenever the label is right more than two times in five; under the grounded one it does not. Over files with
+    `factgym audit` runs them. The paper's reward tests form alone: invented spans under a right label earn all of it,
+    always naming an error earns more than naming none (R_d), and a confidence of 1 more than an honest one whenever the
+    label is right more than two times in five. The grounded rewards pay for none of these. They do not test whether a
+    status or a judgment is right; without gold evidence, the nearest sentence passes for the deciding one. Over files with
     unequal labels the frequent one earns its share. In TruthfulQA's slices a question mark reveals the label.
 
     ## Versions
@@ -101,7 +113,9 @@ class SevaEnv(Env[SevaTask]):
 
     Config: ClassVar[type[EnvConfig]] = SevaConfig
     implicit: ClassVar[Mapping[str, str]] = IMPLICIT
-    presets: ClassVar[Mapping[str, Any]] = {name: RUBRICS[name] for name in ("binary", "process", "grounded")}
+    presets: ClassVar[Mapping[str, Any]] = {
+        name: RUBRICS[name] for name in ("binary", "process", "grounded", "balanced")
+    }
     config: SevaConfig
     tasks: SevaTaskSet
 
@@ -111,13 +125,20 @@ class SevaEnv(Env[SevaTask]):
     def initial_messages(self, task: SevaTask) -> list[Message]:
         self._draft: Submission | None = None
         self._final: Submission | None = None
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
+        weights = ", ".join(f"{_FIELD_OF.get(name, name)} {value:.2g}" for name, value in self._weights.items())
+        system = "\n\n".join(fill(prompt(_PACKAGE, name), weights=weights) for name in self._system_prompts)
         user = fill(prompt(_PACKAGE, "task"), source=task.source, claim=task.claim)
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     @property
     def _system_prompts(self) -> tuple[str, ...]:
-        return ("system", "repair") if self.config.repair else ("system",)
+        # The published rewards test form alone, so the rules of the grounded ones are stated where these count.
+        scoring = ("scoring",) if any(name in self._weights for name in GROUNDED_COMPONENTS) else ()
+        return ("system", *scoring, *(("repair",) if self.config.repair else ()))
+
+    @property
+    def _weights(self) -> Mapping[str, float]:
+        return self.config.rubric.weights
 
     def prompt_hashes(self) -> dict[str, str]:
         names = [*self._system_prompts, "task", *(("complaint", "diagnosis") if self.config.repair else ())]

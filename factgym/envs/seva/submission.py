@@ -19,7 +19,7 @@ from factgym.core.action import ParsedAction
 from factgym.core.calls import CallError, ToolCall, visible_text
 from factgym.core.messages import ToolSchema
 from factgym.core.strict_json import DEFAULT_LIMITS
-from factgym.corpora.text import find_quote
+from factgym.rewards.seva.grounding import occurs
 from factgym.rewards.seva.output import (
     FIELDS,
     JUDGMENTS,
@@ -115,21 +115,17 @@ def _validator() -> Validator:
 
 
 def quote_errors(output: SevaOutput, claim: str, source: str) -> Iterator[str]:
-    """Yield the spans that are not verbatim in the text that they are taken from."""
+    """Yield the spans that do not occur in the text that they are taken from, as the reward compares them."""
     lists = (
         ("evidence_alignment, entry", output.alignments, "claim_span", "source_span"),
-        ("reasoning_chain, step", output.chain, "claim_part", "source_evidence"),
+        ("reasoning_chain, step", output.chain, "", "source_evidence"),
     )
     for name, entries, claim_key, source_key in lists:
         for number, entry in enumerate(_objects(entries), start=1):
             for key, text, text_name in ((claim_key, claim, "claim"), (source_key, source, "source")):
                 span = entry.get(key)
-                if key == source_key and span == NOT_FOUND:
-                    continue
-                if isinstance(span, str) and span.strip() and find_quote(neutralise(span), text) is None:
-                    yield (
-                        f"{name} {number}: the {key} {_quote(span)} does not stand in the {text_name} word for word."
-                    )
+                if isinstance(span, str) and span.strip() and span != NOT_FOUND and not occurs(neutralise(span), text):
+                    yield f"{name} {number}: the {key} {_quote(span)} does not occur in the {text_name} word for word."
 
 
 def contradictions(output: SevaOutput) -> Iterator[str]:

@@ -18,7 +18,7 @@ from factgym.tools.untrusted import neutralise
 
 Source = Literal["synthetic", "fever", "truthfulqa", "halueval", "clearfacts", "anli"]
 
-REWARD = "grounded"
+REWARD = "balanced"
 """The default reward; the card explains why it is not the paper's own."""
 
 
@@ -27,10 +27,10 @@ class SevaConfig(DataConfig):
 
     source: origin of the claims. split: part of generated claims ("validation", "train", "test", "ood"); a file has
     "test" only. size: number of claims: of generated ones the first, of a file's a stratified slice drawn by `seed`,
-    all by default. path: file or folder of a source that is not generated. reward: the name of a preset ("process",
-    "grounded", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission is a draft,
-    which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there, with a
-    mark.
+    all by default. path: file or folder of a source that is not generated. reward: the name of a preset ("balanced",
+    "grounded", "process", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission is a
+    draft, which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there,
+    with a mark.
     """
 
     max_turns: AtLeastOne = 1
@@ -82,7 +82,9 @@ class SevaTaskSet(ItemTaskSet[SevaTask, SevaConfig]):
     def make(self, index: int) -> SevaTask:
         item = self.items[index]
         source = truncate_source(item.source, self.config.max_source_chars)
-        gold = SevaGold(item.label, item.error_type)
+        limit = min(len(item.source), self.config.max_source_chars)
+        evidence = tuple((start, end) for start, end in item.meta.get("evidence") or () if end <= limit)
+        gold = SevaGold(item.label, item.error_type, evidence)
         return SevaTask(item.id, neutralise(item.claim), source, gold, item, origin=(self, index))
 
     def fingerprint(self) -> str:

@@ -94,7 +94,26 @@ BINARY = SevaRubric("binary", {"label": 1.0})
 """1 when the output parses and its label is the gold one, else 0."""
 
 GROUNDED = replace(split_rubric(70, grounded=True), name="grounded")
-"""The same weights over the grounded components and the proper calibration; ours, see `scoring`."""
+"""The same weights over the grounded components and the proper calibration; ours, see `grounding`."""
+
+
+def by_label(rubric: SevaRubric) -> SevaRubric:
+    """Return the rubric with the diagnosis normalised by the gold label (`scoring.diagnosis_by_label`)."""
+    weights, gated = (
+        {"diagnosis_by_label" if component == "diagnosis" else component: value for component, value in part.items()}
+        for part in (rubric.weights, rubric.gated)
+    )
+    return replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)  # type: ignore[arg-type]
+
+
+BALANCED = replace(by_label(split_rubric(30, grounded=True)), name="balanced")
+"""The default of the environments, ours: grounded, by label, with 30 percent for the process and 70 for the outcome.
+
+Chosen by measurement. Of the oracle's reward on generated claims, a constant label over honest quotes earns 73 % under
+70/30, 64 % under 50/50 and 57 % under 30/70, and the honest verifier's margin over it is .14, .18 and .22. On 459 outputs
+of a 7B model for FEVER and TruthfulQA, right labels earn .99 against .53 of wrong ones under 70/30 and .97 against .25
+under 30/70. By label, because R_d alone pays "Not Attributable" .0225 more than "Attributable" at even labels.
+"""
 
 RUBRICS: Mapping[str, SevaRubric] = {
     rubric.name: rubric
@@ -102,11 +121,12 @@ RUBRICS: Mapping[str, SevaRubric] = {
         PROCESS,
         BINARY,
         GROUNDED,
+        BALANCED,
         *(split_rubric(share) for share in range(90, 0, -10)),
         replace(BINARY, name="0/100"),
     )
 }
-"""The presets by name: process, binary, grounded, and the splits from 90/10 to 0/100 in steps of ten."""
+"""The presets by name: process, binary, grounded, balanced, and the splits from 90/10 to 0/100 in steps of ten."""
 
 
 def find_rubric(name: str) -> SevaRubric:
@@ -116,8 +136,8 @@ def find_rubric(name: str) -> SevaRubric:
     diagnosis normalised by the gold label (`scoring.diagnosis_by_label`) in place of R_d. Raises ConfigError for an
     unknown name.
     """
-    by_label = name.removesuffix(_UNFLOORED)
-    base = by_label.removesuffix(_BY_LABEL)
+    stem = name.removesuffix(_UNFLOORED)
+    base = stem.removesuffix(_BY_LABEL)
     rubric = RUBRICS.get(base)
     split = _SPLIT.fullmatch(base)
     if rubric is None and split is not None and int(split[2]) + int(split[3]) == 100:
@@ -127,16 +147,9 @@ def find_rubric(name: str) -> SevaRubric:
             f"there is no SEVA rubric {name!r:.80}.{did_you_mean(name, RUBRICS)} "
             f"Use {', '.join(RUBRICS)}, or a split such as '65/35'."
         )
-    if base != by_label and "diagnosis" in rubric.weights:
-        weights, gated = (
-            {
-                "diagnosis_by_label" if component == "diagnosis" else component: value
-                for component, value in part.items()
-            }
-            for part in (rubric.weights, rubric.gated)
-        )
-        rubric = replace(rubric, name=rubric.name + _BY_LABEL, weights=weights, gated=gated)  # type: ignore[arg-type]
-    return rubric if by_label == name else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
+    if base != stem and "diagnosis" in rubric.weights:
+        rubric = by_label(rubric)
+    return rubric if stem == name else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
 
 
 def reward_of(

@@ -15,31 +15,18 @@ Known properties of the published rubric:
 - The calibration term is linear in the confidence and therefore no proper score: a policy that is right more than two
   times in five earns most by always stating 1.
 
-The grounded components compare an output with both texts. An entry counts only when it can be true, and a component is
-the share of the claim that the counting entries cover, so that leaving something out never pays:
-
-- An alignment counts when its claim span occurs verbatim in the claim, its lengths are within equation 8's bounds, its
-  status is of the schema, and its source span occurs verbatim in the source; or the source span is NOT_FOUND, the status
-  `not_found`, and the claim span does not occur in the source. A `mismatch` of two equal texts does not count.
-- A step counts when its part occurs verbatim in the claim, its judgment is of the schema, its explanation has equation
-  9's length and names a content word of the claim, and its evidence occurs verbatim in the source, or is NOT_FOUND for
-  a part that is not judged supported.
-
-"Verbatim" means equal after `factgym.corpora.text.fold` (Unicode NFKC, white space). Not tested, as it needs a judge:
-whether a source span is the right one for its claim span.
+The grounded components compare an output with both texts; see `grounding`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from factgym.core.config import AtLeastOne, UnitFloat, check_fields
 from factgym.core.errors import ConfigError
-from factgym.corpora.text import STOP_WORDS, fold
+from factgym.rewards.seva.grounding import Range, grounded_scores
 from factgym.rewards.seva.output import (
     ERROR_TYPES,
     JUDGMENTS,
@@ -50,7 +37,6 @@ from factgym.rewards.seva.output import (
     Label,
     SevaOutput,
     stated_confidence,
-    text_in,
 )
 
 COMPONENTS = (
@@ -63,7 +49,8 @@ GROUNDED_COMPONENTS = ("grounded_alignment", "grounded_chain")
 """Further components of a score that was made with the claim and the source; in [0, 1]."""
 
 GATES = ("consistent",)
-"""1.0 when the label follows from the output's own alignments and steps, else 0.0; with claim and source only."""
+"""Where the label follows from the output's own alignments and steps, the evidence share (`grounding`), else 0.0; with
+claim and source only."""
 
 _POSITIVE = LABELS[0]
 _STATUSES = frozenset(STATUSES)
@@ -86,7 +73,8 @@ class SevaRules:
     equation 10. default_confidence: where none is given. calibration_gain, calibration_loss: equation 11.
 
     For the grounded components only: full_coverage is the share of the claim's content words that earns everything,
-    full_grounded_steps the number of different steps that a chain needs (the teacher's prompt asks for two).
+    full_grounded_steps the number of different steps that a chain needs (the teacher's prompt asks for two),
+    full_evidence_words the number of deciding content words that the quotes need.
     Raises ConfigError for a value out of range.
     """
 
@@ -104,6 +92,7 @@ class SevaRules:
     calibration_loss: UnitFloat = 0.10
     full_coverage: UnitFloat = 2 / 3
     full_grounded_steps: AtLeastOne = 2
+    full_evidence_words: AtLeastOne = 3
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -118,11 +107,12 @@ DEFAULT_RULES = SevaRules()
 class SevaGold:
     """The gold of a claim. error_type: of the taxonomy where it is known; the reward does not use it.
 
-    Raises ConfigError for an unknown label; `canonical_label` reads the many ways to write the two.
+    evidence: ranges of the source that decide, where the data has them, for the grounded components. Raises ConfigError for an unknown label; `canonical_label` reads the many ways to write the two.
     """
 
     label: Label
     error_type: str | None = None
+    evidence: tuple[Range, ...] = ()
 
     def __post_init__(self) -> None:
         if self.label not in LABELS:
@@ -189,7 +179,9 @@ def score_output(
     }
     gates = {}
     if claim is not None and source is not None:
-        grounded, gates["consistent"] = _grounded_scores(output, label, claim, source, rules)
+        grounded, gates["consistent"] = grounded_scores(
+            output, label, claim, source, gold.evidence, gold.error_type == "fabrication", rules
+        )
         components.update(grounded)
     facts |= {"confidence": confidence, "format_ok": components["format"] == 1.0, "correct": correct}
     return SevaScore(components, gates, facts)
@@ -293,131 +285,3 @@ def proper_calibration(confidence: float, correct: bool, rules: SevaRules = DEFA
     certainty earns as much as in equation 11). Ours; equation 11 pays for certainty above a chance of .4.
     """
     return rules.calibration_gain * (1.0 - (1.0 - confidence) ** 2 if correct else -(confidence**2))
-
-
-# The grounded components.
-
-Span = tuple[int, int]
-_WORD = re.compile(r"\w+")
-
-
-@dataclass(frozen=True, slots=True)
-class _FoldedClaim:
-    """A claim folded for comparison. words: spans in `folded` of the content words, of all words where it has none."""
-
-    folded: str
-    lower: str
-    words: tuple[Span, ...]
-
-    def find(self, folded: str) -> Span | None:
-        start = self.folded.find(folded) if folded else -1
-        return None if start < 0 else (start, start + len(folded))
-
-    def coverage(self, spans: Iterable[Span], rules: SevaRules) -> float:
-        """Return the share of the content words inside the spans, relative to the share that earns everything."""
-        if not self.words:
-            return 0.0
-        # A word counts once, however many spans cover it.
-        covered: set[int] = set()
-        for first, last in set(spans):
-            covered |= {index for index, (start, end) in enumerate(self.words) if first <= start and end <= last}
-        return min(1.0, len(covered) / len(self.words) / rules.full_coverage)
-
-
-@lru_cache(maxsize=512)
-def _fold_claim(text: str) -> _FoldedClaim:
-    # Claims and sources repeat: the G outputs of a group share them.
-    folded = fold(text)
-    all_words = [match.span() for match in _WORD.finditer(folded)]
-    words = [(start, end) for start, end in all_words if folded[start:end].lower() not in STOP_WORDS]
-    # Lower case may change the length of a text, and offsets have to stay.
-    lower = "".join(char.lower() if len(char.lower()) == 1 else char for char in folded)
-    return _FoldedClaim(folded, lower, tuple(words or all_words))
-
-
-@lru_cache(maxsize=512)
-def _fold_source(text: str) -> tuple[str, str]:
-    folded = fold(text)
-    return folded, folded.casefold()
-
-
-class _CountedEntry(NamedTuple):
-    """An alignment or a step that counts: its span in the claim, and whether it contradicts the claim."""
-
-    span: Span
-    is_negative: bool
-    explanation: str = ""
-
-
-def _grounded_scores(
-    output: SevaOutput, label: Label | None, claim_text: str, source: str, rules: SevaRules
-) -> tuple[dict[str, float], float]:
-    """Return the grounded components and the gate. label: the one that the output predicts."""
-    claim = _fold_claim(claim_text)
-    alignments = list(_counted_alignments(output.alignments, claim, source, rules))
-    steps = list(_counted_steps(output.chain, claim, source, rules))
-    # Different steps are about different parts and have different explanations.
-    different = min(len({step.span for step in steps}), len({step.explanation for step in steps}))
-    bonus = rules.length_bonus * min(1.0, different / rules.full_grounded_steps)
-    chain = (1.0 - rules.length_bonus) * claim.coverage((step.span for step in steps), rules) + bonus
-    components = {
-        "grounded_alignment": claim.coverage((entry.span for entry in alignments), rules),
-        "grounded_chain": chain,
-    }
-    # The gate: a positive label follows if no entry at all is negative, a negative one if a counting one is.
-    if label is None or not steps:
-        consistent = False
-    elif label != _POSITIVE:
-        consistent = any(entry.is_negative for entry in (*alignments, *steps))
-    else:
-        negatives = (("status", STATUSES[1:], output.alignments), ("judgment", JUDGMENTS[1:], output.chain))
-        consistent = not any(
-            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
-            for key, values, entries in negatives
-            for entry in entries
-        )
-    return components, float(consistent)
-
-
-def _counted_alignments(
-    entries: list[Any], claim: _FoldedClaim, source: str, rules: SevaRules
-) -> Iterator[_CountedEntry]:
-    folded, lower = _fold_source(source)
-    for entry in entries:
-        status = entry.get("status") if isinstance(entry, dict) else None
-        if not isinstance(status, str) or status not in STATUSES:
-            continue
-        claim_span, source_span = fold(text_in(entry, "claim_span")), fold(text_in(entry, "source_span"))
-        span = claim.find(claim_span)
-        if span is None or not rules.min_span_chars <= len(claim_span) <= rules.max_claim_span_chars:
-            continue
-        if status == "not_found":
-            counts = source_span == NOT_FOUND and claim_span.casefold() not in lower
-        else:
-            is_verbatim = source_span in folded
-            counts = is_verbatim and rules.min_span_chars <= len(source_span) <= rules.max_source_span_chars
-            counts = counts and (status == "match" or claim_span.casefold() != source_span.casefold())
-        if counts:
-            yield _CountedEntry(span, status != "match")
-
-
-def _counted_steps(steps: list[Any], claim: _FoldedClaim, source: str, rules: SevaRules) -> Iterator[_CountedEntry]:
-    folded, _ = _fold_source(source)
-    vocabulary = {claim.lower[start:end] for start, end in claim.words}
-    for step in steps:
-        judgment = step.get("judgment") if isinstance(step, dict) else None
-        if not isinstance(judgment, str) or judgment not in JUDGMENTS:
-            continue
-        part, explanation = fold(text_in(step, "claim_part")), fold(text_in(step, "explanation"))
-        span = claim.find(part)
-        if span is None or len(part) < rules.min_span_chars or len(explanation) < rules.min_explanation_chars:
-            continue
-        if vocabulary.isdisjoint(_WORD.findall(explanation.lower())):
-            continue
-        evidence = fold(text_in(step, "source_evidence"))
-        if evidence == NOT_FOUND:
-            counts = judgment != "supported"
-        else:
-            counts = len(evidence) >= rules.min_evidence_chars and evidence in folded
-        if counts:
-            yield _CountedEntry(span, judgment != "supported", explanation)

@@ -1,0 +1,267 @@
+"""The grounded components of SEVA's reward, which are ours: they compare an output with the claim and the source.
+
+An entry counts only when it can be true, a component is the share of the claim that the counting entries cover, and both
+are worth as much as the output's quotes show of the words that decide, so that leaving something out never pays.
+
+Texts are compared as sequences of words, after Unicode NFKC and without case, punctuation and the bracket tags of
+tokenised text (-LRB-): a space before a comma or a curly quotation mark separates no quote from its source.
+
+- Deciding words: the gold evidence where the data has it; elsewhere the `nearest_sentences` of the source. A fabrication
+  has both, as its gold evidence only shows a silence.
+- A quote bears on the claim when it has a content word and occurs in the source, among the deciding words or with a
+  content word of its part of the claim.
+- An alignment counts when its claim span occurs in the claim, its lengths are within equation 8's bounds, its status is
+  of the schema, and its source span bears on it; or the source span is NOT_FOUND, the status `not_found`, and the claim
+  span does not occur in the source. A `mismatch` of two equal texts does not count.
+- A step counts when its judgment is of the schema, its explanation has equation 9's length and names a content word of
+  the claim, its part is any text, and its evidence bears on the claim, or is NOT_FOUND for a part that is not judged
+  supported. It covers the words of the claim that its part and its explanation name.
+- The evidence share is that of `SevaRules.full_evidence_words` (or half of the deciding content words, if that is less)
+  that the counting quotes hold of the different deciding content words; one of several is none. It multiplies both components
+  and the gate.
+
+Not tested, as it needs a judge: whether a status or a judgment is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import STOP_WORDS, fold
+from factgym.rewards.seva.output import JUDGMENTS, LABELS, NOT_FOUND, STATUSES, Label, SevaOutput, text_in
+
+if TYPE_CHECKING:
+    from factgym.rewards.seva.scoring import SevaRules
+
+Range = tuple[int, int]
+
+_WORD = re.compile(r"\w[\w\u0300-\u036f]*+")
+_BRACKET_TAG = re.compile(r"-[LR][RSC]B-")
+_INFLECTION = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)\Z")
+_KEY_CHARS = 5
+_MAX_OCCURRENCES = 16
+_MAX_TEXT_CHARS = 4_000
+"""Of a text of an entry, twice the longest that the schema allows is read."""
+_MAX_ENTRIES = 64
+"""As many entries of a list as the schema allows are read."""
+
+
+def word_offsets(text: str) -> list[tuple[str, int]]:
+    """Return the folded words of a text with the offsets at which they begin."""
+    text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
+    return [
+        (word, match.start())
+        for match in _WORD.finditer(text)
+        for word in ((match[0].lower(),) if match[0].isascii() else _WORD.findall(fold(match[0]).casefold()))
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> tuple[str, ...]:
+    """Return the folded words of a span, a part or an explanation; the two lists of an output often share them."""
+    return tuple(word for word, _ in word_offsets(text[:_MAX_TEXT_CHARS]))
+
+
+def occurs(quote: str, text: str) -> bool:
+    """Return whether a quote has a word and occurs in a text, both as sequences of words."""
+    return bool(_words(quote)) and _join(_words(quote)) in _join(word for word, _ in word_offsets(text))
+
+
+def _join(words: Iterable[str]) -> str:
+    return f" {' '.join(words)} "
+
+
+@lru_cache(maxsize=65536)
+def _key(word: str) -> str:
+    """Return the beginning of a word without its ending, which its inflections share."""
+    return _INFLECTION.sub("", word)[:_KEY_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class WordText:
+    """A text as words. joined: between single spaces. keys: of the content words by index; of all, if there are none."""
+
+    joined: str
+    offsets: tuple[int, ...]
+    keys: dict[int, str]
+
+    @classmethod
+    def of(cls, text: str) -> WordText:
+        """Split a text into words."""
+        pairs = word_offsets(text)
+        content = {index: _key(word) for index, (word, _) in enumerate(pairs) if word not in STOP_WORDS}
+        keys = content or {index: _key(word) for index, (word, _) in enumerate(pairs)}
+        return cls(_join(word for word, _ in pairs), tuple(offset for _, offset in pairs), keys)
+
+    def find_all(self, phrase: str) -> Iterator[range]:
+        """Yield the word indices of each occurrence of a phrase between spaces."""
+        size, position, index = phrase.count(" ") - 1, 0, 0
+        while size > 0 and (start := self.joined.find(phrase, position)) >= 0:
+            index += self.joined.count(" ", position, start)
+            yield range(index, index + size)
+            position, index = start + 1, index + 1
+
+
+_folded_claim = lru_cache(maxsize=512)(WordText.of)  # the G outputs of a group share claim and source
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A source. deciding: indices of the content words that decide."""
+
+    text: WordText
+    deciding: frozenset[int]
+
+
+def nearest_sentences(claim: str, source: str) -> list[Range]:
+    """Return the ranges of the sentences that decide a claim without gold evidence, the nearest first.
+
+    These share at least half as many content words with the claim as the nearest one, or a word that no nearer one has:
+    the parts of a claim may be decided in different places.
+    """
+    keys = set(_folded_claim(claim).keys.values())
+    parts = sentences(source) or [(0, len(source))]
+    shared = [keys.intersection(_key(word) for word, _ in word_offsets(source[start:end])) for start, end in parts]
+    order = sorted(range(len(parts)), key=lambda index: -len(shared[index]))
+    nearest, covered = [], set[str]()
+    for index in order:
+        if 2 * len(shared[index]) >= len(shared[order[0]]) or not shared[index] <= covered:
+            nearest.append(parts[index])
+            covered |= shared[index]
+    return nearest
+
+
+@lru_cache(maxsize=128)
+def _folded_source(source: str, claim: str, evidence: tuple[Range, ...], with_nearest: bool) -> _Source:
+    text = WordText.of(source)
+    ranges = [*evidence, *(nearest_sentences(claim, source) if with_nearest or not evidence else ())]
+    deciding = frozenset(
+        index for index in text.keys if any(start <= text.offsets[index] < end for start, end in ranges)
+    )
+    return _Source(text, deciding)
+
+
+class _Entry(NamedTuple):
+    """An alignment or a step that counts: indices of the claim's words that it covers and of the deciding words it quotes.
+
+    part, explanation: as words.
+    """
+
+    covered: frozenset[int]
+    quoted: frozenset[int]
+    is_negative: bool
+    part: str
+    explanation: str
+
+
+def grounded_scores(
+    output: SevaOutput,
+    label: Label | None,
+    claim_text: str,
+    source_text: str,
+    evidence: Sequence[Range],
+    with_nearest: bool,
+    rules: SevaRules,
+) -> tuple[dict[str, float], float]:
+    """Return the grounded components and the gate. label: the one that the output predicts; evidence: the gold ranges."""
+    claim = _folded_claim(claim_text)
+    source = _folded_source(source_text, claim_text, tuple(evidence), with_nearest)
+    alignments = list(_counted_alignments(output.alignments, claim, source, rules))
+    steps = list(_counted_steps(output.chain, claim, source, rules))
+    # Distinct words: one that occurs often is one word.
+    quoted = {source.text.keys[index] for entry in (*alignments, *steps) for index in entry.quoted}
+    deciding = {source.text.keys[index] for index in source.deciding}
+    needed = min(rules.full_evidence_words, (len(deciding) + 1) // 2)
+    share = min(1.0, len(quoted) / needed) if len(quoted) >= min(2, needed) > 0 else 0.0
+    # Different steps are about different parts and have different explanations.
+    different = min(len({step.part for step in steps}), len({step.explanation for step in steps}))
+    bonus = rules.length_bonus * min(1.0, different / rules.full_grounded_steps)
+    components = {
+        "grounded_alignment": share * _coverage(alignments, claim, rules),
+        "grounded_chain": share * ((1.0 - rules.length_bonus) * _coverage(steps, claim, rules) + bonus),
+    }
+    # The gate: a positive label follows if no entry at all is negative, a negative one if a counting one is.
+    if label is None or not steps:
+        consistent = False
+    elif label != LABELS[0]:
+        consistent = any(entry.is_negative for entry in (*alignments, *steps))
+    else:
+        negatives = (("status", STATUSES[1:], output.alignments), ("judgment", JUDGMENTS[1:], output.chain))
+        consistent = not any(
+            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
+            for key, values, entries in negatives
+            for entry in entries
+        )
+    return components, share if consistent else 0.0
+
+
+def _coverage(entries: Iterable[_Entry], claim: WordText, rules: SevaRules) -> float:
+    """Return the share of the content words that the entries cover, relative to the share that earns everything."""
+    if not claim.keys:
+        return 0.0
+    covered = frozenset[int]().union(*(entry.covered for entry in entries))
+    return min(1.0, len(covered) / len(claim.keys) / rules.full_coverage)
+
+
+def _bears(quote: str, keys: set[str], source: _Source) -> frozenset[int] | None:
+    """Return the deciding words that a quote holds; None for one that does not bear on a part of the claim with `keys`."""
+    bears, quoted = False, set[int]()
+    for occurrence in islice(source.text.find_all(_join(_words(quote))), _MAX_OCCURRENCES):
+        content = [index for index in occurrence if index in source.text.keys]
+        deciding = source.deciding.intersection(content)
+        bears = bears or bool(deciding) or any(source.text.keys[index] in keys for index in content)
+        quoted |= deciding
+    return frozenset(quoted) if bears else None
+
+
+def _counted_alignments(entries: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
+    for entry in entries[:_MAX_ENTRIES]:
+        status = entry.get("status") if isinstance(entry, dict) else None
+        if not isinstance(status, str) or status not in STATUSES:
+            continue
+        claim_span, source_span = text_in(entry, "claim_span").strip(), text_in(entry, "source_span").strip()
+        part = _join(_words(claim_span))
+        if part not in claim.joined or not rules.min_span_chars <= len(claim_span) <= rules.max_claim_span_chars:
+            continue
+        covered = frozenset(
+            index for occurrence in claim.find_all(part) for index in occurrence if index in claim.keys
+        )
+        quoted: frozenset[int] | None = None
+        if status == "not_found":
+            if source_span == NOT_FOUND and part not in source.text.joined:
+                quoted = frozenset()
+        elif rules.min_span_chars <= len(source_span) <= rules.max_source_span_chars and (
+            status == "match" or part != _join(_words(source_span))
+        ):
+            quoted = _bears(source_span, {claim.keys[index] for index in covered}, source)
+        if quoted is not None:
+            yield _Entry(covered, quoted, status != "match", part, "")
+
+
+def _counted_steps(steps: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
+    vocabulary = set(claim.keys.values())
+    for step in steps[:_MAX_ENTRIES]:
+        judgment = step.get("judgment") if isinstance(step, dict) else None
+        if not isinstance(judgment, str) or judgment not in JUDGMENTS:
+            continue
+        part, explanation, evidence = (
+            text_in(step, key).strip() for key in ("claim_part", "explanation", "source_evidence")
+        )
+        named = set(map(_key, _words(explanation))) & vocabulary
+        if len(part) < rules.min_span_chars or len(explanation) < rules.min_explanation_chars or not named:
+            continue
+        named |= set(map(_key, _words(part))) & vocabulary
+        quoted: frozenset[int] | None = None
+        if evidence == NOT_FOUND:
+            quoted = frozenset() if judgment != "supported" else None
+        elif len(evidence) >= rules.min_evidence_chars:
+            quoted = _bears(evidence, named, source)
+        if quoted is not None:
+            covered = frozenset(index for index, key in claim.keys.items() if key in named)
+            yield _Entry(covered, quoted, judgment != "supported", part, explanation)
