@@ -194,3 +194,23 @@ def test_a_search_over_all_contracts_can_tell_which_one_is_meant(data_dir: Path)
         assert title.endswith(f"(contract {example.id.split('-')[1]})")
         assert f"What does {title} say about" in example.question
     assert claims.fingerprint() != ContractNliClaims(data_dir / "contract_nli").fingerprint()
+
+
+def test_balanced_no_hypothesis_tells_its_label(data_dir: Path) -> None:
+    claims = ContractNliClaims(data_dir / "contract_nli", balanced=True)
+    labels: dict[str, Counter[str]] = {}
+    for example in claims:
+        labels.setdefault(example.answer, Counter())[example.verdict] += 1
+    assert len(claims) == 563 and len(labels) == 17
+    for counts in labels.values():
+        first, second, *_ = counts.most_common()
+        assert first[1] == second[1]
+    # The most frequent label of each hypothesis is right for .70 of all pairs.
+    assert sum(counts.most_common(1)[0][1] for counts in labels.values()) / len(claims) < 0.46
+    everything = {example.id for example in ContractNliClaims(data_dir / "contract_nli")}
+    assert {example.id for example in claims} < everything
+
+
+def test_a_file_with_one_label_for_each_hypothesis_cannot_be_balanced(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no hypothesis has two labels.*balance=False"):
+        ContractNliClaims(write(tmp_path, small()), balanced=True)

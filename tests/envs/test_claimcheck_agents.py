@@ -226,7 +226,7 @@ def test_the_oracle_scores_one_on_generated_splits(env_id: str, haystack: bool) 
 
 
 @pytest.mark.data
-def test_the_oracle_scores_one_on_real_contracts(data_dir: Any) -> None:
+def test_the_oracle_earns_all_there_is_on_real_contracts(data_dir: Any) -> None:
     env = factgym.make("claimcheck-contracts", path=str(data_dir / "contract_nli" / "dev.json"))
     assert_oracle_is_perfect(env, 200)
 
@@ -243,6 +243,9 @@ def assert_oracle_is_perfect(env: Any, n: int, rubrics: Iterable[Rubric] = RUBRI
     for task in task_order(len(env.tasks), n, 0):
         record = play_episode(env, AGENTS["oracle"], task)
         report = record["reward"]
+        # Evidence of silence counts a third over contracts: .05 + (.15 + .35 + .30 + .10) / 3 + .05.
+        is_weak = env.config.scoring_rules.silence_share < 1 and report["metrics"]["gold_verdict"] == "unsupported"
         for rubric in rubrics:
             total = rubric.total(report["components"], report["metrics"]["gates"])
-            assert total == pytest.approx(1.0, abs=1e-12), (record["task"], report["components"])
+            expected = 0.4 if is_weak and rubric.name == "judged" else 1.0
+            assert total == pytest.approx(expected, abs=1e-12), (record["task"], report["components"])

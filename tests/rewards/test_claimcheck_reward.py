@@ -455,7 +455,7 @@ def test_a_rubric_names_existing_components():
 
 # The judged reward, statement by statement
 
-ONE_PASSAGE = QuoteRules(silence_passages=1)
+ONE_PASSAGE = QuoteRules(silence_passages=1, silence_share=1.0)
 
 COMPLETE = (
     claim(VENDOR_FIRST, "supported", ["E1", "E2"], [VENDOR_E1, VENDOR_E2]) | {"reason": "Both passages say so."},

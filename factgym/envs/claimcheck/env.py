@@ -150,11 +150,14 @@ class ClaimCheckEnv(Env[ClaimTask]):
     A quote has at least 12 characters and at most two sentences, counts once however often it is given, and quoting far
     more than the gold facts hold shrinks coverage. Silence on a statement is shown by any sentence that comes close to
     it; over ContractNLI, whose labels of silence carry no evidence, by three of the nearest passages and a sentence
-    that comes closest. Of a reason it is checked that it is given and that the words that it quotes exist.
+    that comes closest. Such evidence is at hand for every statement, so its share counts a third there (the oracle earns
+    .40 on such a task). Of a reason it is checked that it is given and that the words that it quotes exist.
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
-    reads a folder of yours. `claimcheck-contracts` reads ContractNLI (CC BY 4.0), which is not part of the package.
+    reads a folder of yours. `claimcheck-contracts` reads ContractNLI (CC BY 4.0), which is not part of the package; each
+    hypothesis occurs as often under its most frequent label as under the second (563 of 1,037 tasks of the development
+    set; all with `balance=False`), as its text alone tells the label of .70 otherwise.
 
     ## Determinism
     Example *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.
@@ -191,15 +194,22 @@ class ClaimCheckEnv(Env[ClaimTask]):
             evidence = "\n".join(read.render(passage) for passage in example.passages)
             user = f"{evidence}\n\n{user}"
         system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
-        system = system.replace("{count}", str(self.config.scoring_rules.silence_passages))
+        rules = self.config.scoring_rules
+        system = system.replace("{count}", str(rules.silence_passages)).replace(
+            "{share}", f"{rules.silence_share:.0%}"
+        )
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     @property
     def _system_prompts(self) -> tuple[str, ...]:
         instructions = "offline" if self.config.offline else "system"
-        silence = ("silence",) if self.config.scoring_rules.silence_passages > 1 else ()
-        judged = ("judged",) if "statements" in self.config.rubric.weights else ()
-        return (instructions, *silence, *judged)
+        rules, is_judged = self.config.scoring_rules, "statements" in self.config.rubric.weights
+        named = {
+            "silence": rules.silence_passages > 1,
+            "judged": is_judged,
+            "silence_share": is_judged and rules.silence_share != 1,
+        }
+        return (instructions, *(name for name, applies in named.items() if applies))
 
     def prompt_hashes(self) -> dict[str, str]:
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}

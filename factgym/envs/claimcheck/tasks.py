@@ -51,7 +51,8 @@ class ClaimCheckConfig(DataConfig):
     "r0", "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", "rank-bm25", or an object
     with `search(queries, k)`. index_options: arguments of the index. haystack: search the passages of the whole split
     rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
-    definition of a quote.
+    definition of a quote. balance: of ContractNLI, as many tasks of each hypothesis under its most frequent label as under
+    the second, so that hypotheses do not tell their labels; False for all tasks.
     """
 
     source: Source = "mixed"
@@ -61,6 +62,7 @@ class ClaimCheckConfig(DataConfig):
     haystack: bool = False
     offline: bool = False
     rules: QuoteRules = DEFAULT_RULES
+    balance: bool = True
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
@@ -75,7 +77,8 @@ class ClaimCheckConfig(DataConfig):
     @property
     def scoring_rules(self) -> QuoteRules:
         """`rules`, with one passage as evidence of silence unless the instructions ask for more (see `env`)."""
-        return self.rules if self.source == "contracts" else replace(self.rules, silence_passages=1)
+        is_weak = self.source == "contracts"
+        return self.rules if is_weak else replace(self.rules, silence_passages=1, silence_share=1.0)
 
     @property
     def rubric(self) -> Rubric:
@@ -122,7 +125,7 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         path = config.data_path if config.source in REAL and config.data_path else None
         key = (
             *("claimcheck", config.source, config.chosen_split, config.size, path and path.resolve(), config.seed),
-            *(config.haystack, setting_key(config.index), setting_key(config.index_options or {})),
+            *(config.haystack, config.balance, setting_key(config.index), setting_key(config.index_options or {})),
         )
         return shared(key, lambda: cls(load_examples(config), config))
 
@@ -232,7 +235,9 @@ def load_examples(config: ClaimCheckConfig) -> Any:
 
     path = config.require_path("ContractNLI's dev.json")
     path = path if config.path else path / _CONTRACTS
-    return ContractNliClaims(path, split=config.chosen_split, seed=config.seed, named=config.haystack)
+    return ContractNliClaims(
+        path, split=config.chosen_split, seed=config.seed, named=config.haystack, balanced=config.balance
+    )
 
 
 def read_documents(config: ClaimCheckConfig) -> list[Document]:
