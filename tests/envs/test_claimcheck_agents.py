@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
@@ -30,7 +31,7 @@ from factgym.rewards.claimcheck import RUBRICS
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import SearchResult, _render_passage, _render_results
 
-GIVEN_GOLD = ("oracle", "label-only", "label-any-quote")
+GIVEN_GOLD = ("oracle", "teacher", "label-only", "label-any-quote")
 
 
 def whole(passage: Passage) -> GoldFact:
@@ -133,6 +134,24 @@ def test_the_oracle_scores_one_under_every_rubric(setting: str) -> None:
         report = play_episode(env, AGENTS["oracle"], task)["reward"]
         for rubric in RUBRICS.values():
             assert rubric.total(report["components"], report["metrics"]["gates"]) == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_teacher_opens_what_was_shown_and_judges_what_it_saw() -> None:
+    """Ids come from earlier results. Of a passage that no search shows and no turn is left to list, it knows nothing."""
+    env = world()
+    for task in range(len(CASES)):
+        record = play_episode(env, AGENTS["teacher"], task)
+        assert record["reward"]["total"] == pytest.approx(1.0)
+        sight = ""
+        for message in record["messages"]:
+            if message["role"] == "assistant":
+                opened = re.findall(r'"name": "read", "arguments": {"id": "([^"]+)"', message["content"])
+                assert all(f'id="{id_}"' in sight for id_ in opened)
+            else:
+                sight += message["content"]
+    for turns in (1, 2):
+        records = [play_episode(world(max_turns=turns), AGENTS[name], 0) for name in ("teacher", "nli")]
+        assert records[0]["reward"]["total"] == records[1]["reward"]["total"]
 
 
 @pytest.mark.parametrize("name", [name for name in AGENTS if name not in GIVEN_GOLD])

@@ -16,7 +16,7 @@ import math
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -35,9 +35,10 @@ from factgym.baselines.evidence import (
 from factgym.baselines.nli import Prediction, Verifier, predict_entailment, without_evidence
 from factgym.baselines.semantics import compare_quantities
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges, sentences
-from factgym.datasets.claims import STATUSES, VERDICTS, GoldClaim, GoldFact, Status, final_verdict
+from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import STATUSES, VERDICTS, Status, final_verdict
 from factgym.datasets.claims import Verdict as Label
+from factgym.envs.claimcheck.gold_agents import MAX_QUOTES, play_oracle, play_teacher
 from factgym.envs.claimcheck.scripted import (
     LIST_CALL,
     MAX_CALLS,
@@ -56,9 +57,7 @@ from factgym.envs.claimcheck.scripted import (
     search_call,
     split_statements,
 )
-from factgym.envs.claimcheck.tasks import ClaimTask
 from factgym.envs.scripted import agent_table
-from factgym.rewards.claimcheck import ClaimGold, QuoteRules
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
@@ -66,8 +65,8 @@ if TYPE_CHECKING:
 Conclude = Callable[[Sequence[Prediction], Sequence[Passage]], Verdict]
 """Makes the verdict of the predictions of an episode and the passages that it opened."""
 
-_MAX_QUOTES, _MAX_ENTRIES = 8, 16
-"""Limits of the published schema: quotes of an entry, and entries."""
+_MAX_ENTRIES = 16
+"""Limit of the published schema."""
 _MIN_QUOTE_CHARS = 12
 
 
@@ -95,82 +94,6 @@ def verify(
         ranked = replace(evidence, ranked_ids=tuple(collected.ranked_ids.get(text, ())))
         predictions.append(verifier(statement, ranked) if evidence.sentences else without_evidence(statement))
     return conclude(predictions, collected.passages)
-
-
-def _play_gold(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    task, rules = env.task, env.config.scoring_rules
-    example = task.example
-    # The paper's rewards count a passage that shows the silence of one statement against the evidence of another.
-    shows_silence = "statements" in env.config.rubric.weights or not example.gold_ids
-    evidence = [
-        _gold_evidence(task, claim, statement, rules) if claim.facts or shows_silence else ([], ())
-        for claim, statement in zip(example.claims, task.gold.statements, strict=True)
-    ]
-    if not brief.is_offline and brief.turns > 1:  # one passage a turn if possible
-        ids = list(dict.fromkeys(id_ for cited, _ in evidence for id_ in cited))
-        if brief.turns > 2:
-            yield [search_call(example.claims[0].text)]
-        per_turn = max(1, min(MAX_CALLS, -(-len(ids) // max(1, brief.turns - 2))))
-        for start in range(0, len(ids), per_turn):
-            yield [read_call(id_) for id_ in ids[start : start + per_turn]]
-    entries = [
-        entry
-        for claim, (ids, facts) in zip(example.claims, evidence, strict=True)
-        for entry in gold_entries(claim, ids, facts, task, rules)
-    ]
-    return make_verdict(example.verdict, entries)
-
-
-def _gold_evidence(
-    task: ClaimTask, claim: GoldClaim, statement: ClaimGold, rules: QuoteRules
-) -> tuple[list[str], Sequence[GoldFact]]:
-    """Return the ids to cite and the facts to quote; of a silence without facts, the nearest passages and sentence."""
-    if claim.facts or not statement.nearest_sentences:
-        return list(dict.fromkeys(fact.passage for fact in claim.facts)), claim.facts
-    nearest = task.example.nearest or [fact.passage for fact in statement.nearest_sentences]
-    ids = list(dict.fromkeys(nearest))[: rules.silence_passages]
-    return ids, [fact for fact in statement.nearest_sentences if fact.passage == ids[0]][:1]
-
-
-def gold_entries(
-    claim: GoldClaim, ids: Sequence[str], facts: Sequence[GoldFact], task: ClaimTask, rules: QuoteRules
-) -> Iterator[dict[str, Any]]:
-    """Yield one entry, or several with the same statement if it takes more quotes than an entry holds."""
-    quotes = list(
-        dict.fromkeys(
-            quote
-            for fact in facts
-            for quote in quote_range(task.text_of(fact.passage) or "", fact.start, fact.end, rules)
-        )
-    )
-    for start in range(0, len(quotes), _MAX_QUOTES) or (0,):
-        batch = quotes[start : start + _MAX_QUOTES]
-        field: str | list[str] = batch if len(batch) > 1 else "".join(batch)
-        reason = claim.reason or f"By the cited text this is {claim.status}."
-        yield claim_entry(claim.text, claim.status, ids, field, claim.unsupported_span, reason)
-
-
-def quote_range(text: str, start: int, end: int, rules: QuoteRules) -> Iterator[str]:
-    """Yield a range of a passage as quotes of at most as many sentences as a quote may span.
-
-    A quote that is too short ("4.3") is extended by the words before it, or after it at the start of the text.
-    """
-    # The sentences inside the range, in batches of the largest number; a batch too short for a quote is dropped.
-    inside = [(max(a, start), min(b, end)) for a, b in passage_ranges(text) if a < end and start < b]
-    step, min_chars = rules.max_quote_sentences, rules.min_quote_chars
-    ranges = [(start, end)]
-    if len(inside) > step:
-        batches = [inside[first : first + step] for first in range(0, len(inside), step)]
-        joined = [(batch[0][0], batch[-1][1]) for batch in batches]
-        ranges = [(first, last) for first, last in joined if last - first >= min_chars]
-    for first, last in ranges:
-        if len(text[first:last].strip()) < min_chars:
-            if first >= 2 * min_chars:
-                first = text.rfind(" ", 0, first - min_chars) + 1
-            else:
-                after = text.find(" ", last + 2 * min_chars)
-                last = after if after > 0 else len(text)
-        yield text[first:last]
 
 
 _NUMBERS_THRESHOLDS = (0.55, 0.55)
@@ -356,8 +279,8 @@ def stuff_quotes(
     # Batches of quotes fill the entries in turn; once each statement has one, further entries repeat the statements.
     originals = [{**prediction_entry(prediction), "quote": ""} for prediction in predictions]
     entries = list(originals)
-    for number, start in enumerate(range(0, len(quotes), _MAX_QUOTES)):
-        batch = quotes[start : start + _MAX_QUOTES]
+    for number, start in enumerate(range(0, len(quotes), MAX_QUOTES)):
+        batch = quotes[start : start + MAX_QUOTES]
         if number >= len(entries):
             if number >= _MAX_ENTRIES:
                 break
@@ -439,7 +362,9 @@ _concludes = partial(_verifies, predict_entailment)
 """Script of an exploiter that judges honestly, and collects other evidence or draws another verdict from it."""
 
 AGENTS = agent_table(
-    ("oracle", "oracle", "Knows the gold; searches, reads and quotes it.", _play_gold),
+    ("oracle", "oracle", "Knows the gold; reads and quotes it.", play_oracle),
+    ("teacher", "teacher", "Knows the gold, and judges by it the evidence that its searches brought into sight.",
+     play_teacher),
     ("nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.",
      _verifies(predict_entailment)),
     ("numbers", "baseline", "Number and date rules over word overlap.", _verifies(numbers)),
@@ -467,4 +392,4 @@ AGENTS = agent_table(
     ),
     start=lambda play, env, seed: ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed)),
 )  # fmt: skip
-"""By name; the first is the oracle, the second the honest baseline. A script collects evidence and returns a verdict."""
+"""By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""

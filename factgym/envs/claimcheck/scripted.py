@@ -38,6 +38,9 @@ ToolLoop = Generator[list[Call], str, ReturnT]
 MAX_CALLS = 16
 """Limit of the environment's parser on the calls in one turn."""
 
+MAX_RESULTS = 10
+"""Results that a search asks for."""
+
 
 @dataclass(frozen=True, slots=True)
 class EpisodeBrief:
@@ -171,7 +174,6 @@ def make_verdict(final: str, claims: Sequence[dict[str, Any]], used: Sequence[st
 # Baleen's condensed second hop.
 
 _MAX_STATEMENTS = 8
-_RESULTS = 10
 _SMALL_LIBRARY = 8
 _FIRST_READS = 8
 _SECOND_READS = 6
@@ -200,7 +202,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
         return CollectedEvidence()
     statements = split_statements(brief.answer)
     names = " ".join(names_in_question(brief.question))
-    text = yield [*(search_call(f"{statement} {names}", _RESULTS) for statement in statements), LIST_CALL]
+    text = yield [*(search_call(f"{statement} {names}", MAX_RESULTS) for statement in statements), LIST_CALL]
     *responses, listing = text.split("<tool_response>")[1:]
     results = [passages_of_document(brief.question, parse_results(response)) for response in responses]
     listed = parse_results(listing)
@@ -212,7 +214,7 @@ def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
         return CollectedEvidence(opened, ranked_ids)
     # The second hop: words of each statement that the first reads lack, with the terms that they add (Baleen).
     queries = second_queries(brief.question, statements, opened)
-    text = yield [search_call(f"{query} {names}", _RESULTS) for query in queries]
+    text = yield [search_call(f"{query} {names}", MAX_RESULTS) for query in queries]
     responses = text.split("<tool_response>")[1:]
     results = [passages_of_document(brief.question, parse_results(response)) for response in responses]
     more = _choose_reads(statements, results, [passage.id for passage in opened], _SECOND_READS)
@@ -233,7 +235,7 @@ def _choose_reads(
         keys = frozenset(content_keys(statement))
         by_weight = sorted(new[1:], key=lambda hit: frequency.shared(hit_keys[hit], keys), reverse=True)
         queues.append([*new[:1], *by_weight])
-    rounds = [queue[rank].id for rank in range(_RESULTS) for queue in queues if rank < len(queue)]
+    rounds = [queue[rank].id for rank in range(MAX_RESULTS) for queue in queues if rank < len(queue)]
     return list(dict.fromkeys(rounds))[: min(limit, MAX_CALLS)]
 
 
