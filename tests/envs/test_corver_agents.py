@@ -141,7 +141,7 @@ def test_roles_and_order() -> None:
 def test_static_agents_earn_the_reward_of_no_work() -> None:
     env = factgym.make("corver-qa")
     refused = [episode["reward"]["total"] for episode in played(env, "refuse", 20)]
-    assert refused == pytest.approx([0.0] * 20)  # -1 for no attempt, +1 for the form
+    assert refused == pytest.approx([0.5] * 20)  # -0.5 for no attempt, +1 for the form
     constant = played(env, "constant", 60)
     good = sum(episode["reward"]["metrics"]["label"] == "good" for episode in constant)
     assert 1 <= good <= 3

@@ -40,7 +40,7 @@ def test_one_reply_with_two_blocks_is_the_whole_episode(path: str) -> None:
         (GOOD, 2, 1, 0.1),
         (f"<think>{FALSE}</think><answer>{FALSE}</answer>", -1, 1, -0.3),
         (f"<think>{FALSE}</think><answer>{TRUE}</answer>", 2, 1, -0.1),  # both sentences have 44 characters
-        ("<think>unknown</think><answer>I don't know</answer>", -1, 1, 0),
+        ("<think>unknown</think><answer>I don't know</answer>", -0.5, 1, 0),
         (TRUE, -1, -1, 0.1),  # no block at all: the text is one block, and no answer
         ("<think></think><answer>Dolvin</answer>", 2, -1, -0.3),  # nothing in it can be looked up
     ],
@@ -233,14 +233,28 @@ def test_the_question_is_shown_as_it_is_and_can_open_no_block(tmp_path: Path) ->
 def test_the_prompts_hold_the_requirements_of_the_papers(path: str) -> None:
     completion = {}
     for name in ("train", "eval", "eval-trained"):
-        env = started(path, prompt=name)
+        env = started(path, prompt=name, reward="reference")
         completion[name] = env.policy_prompt()[0]["content"] or ""
         assert "<think>unknown</think><answer>I don't know</answer>" in completion[name]
     assert "1000 tokens" in completion["train"] and "pronoun" in completion["train"] and "twice" in completion["train"]
     assert "pronoun" not in completion["eval"] and "twice" not in completion["eval"]
     assert "pronoun" not in completion["eval-trained"] and "twice" in completion["eval-trained"]
-    assert set(started(path, prompt="eval-trained").prompt_hashes()) == {"eval", "loop"}
-    assert set(started(path, "corver-qa-search", corpus=str(Path(path).parent)).prompt_hashes()) == {"train", "search"}
+    published = started(path, prompt="eval-trained", reward="reference-no-judge")
+    assert set(published.prompt_hashes()) == {"eval", "loop"}
+    search = started(path, "corver-qa-search", corpus=str(Path(path).parent))
+    assert set(search.prompt_hashes()) == {"train", "scoring", "search"}
+
+
+def test_the_prompt_states_the_rules_of_the_strict_reward(path: str) -> None:
+    text = started(path, reward="strict-no-alignment").policy_prompt()[0]["content"] or ""
+    rules = (
+        "One answer",
+        "wrong answer costs more than a refusal",
+        "two different things",
+        "400 characters",
+        "five different",
+    )
+    assert all(rule in text for rule in rules)
 
 
 def test_a_person_composes_a_completion() -> None:

@@ -74,6 +74,7 @@ _PROFACT = ("guarded", "process", "noprocess")
 _CORVER = (
     *("strict", "strict-no-cooccurrence", "strict-no-judge", "strict-no-alignment"),
     *("reference", "reference-no-cooccurrence", "reference-no-judge", "reference-no-alignment"),
+    "reference-code",
 )
 _EVE = ("guarded", "eve", "dr-zero")
 REWARDS: Mapping[str, Sequence[str]] = {

@@ -119,7 +119,7 @@ def test_sentences_and_queries_of_a_batch_are_counted_once_in_one_call() -> None
 
 
 def test_without_a_counter_the_sentence_term_is_zero_and_the_report_says_so() -> None:
-    score = score_completion(CASES[0].text, "1975", None, RuleExtractor())
+    score = score_completion(CASES[0].text, "1975", None, RuleExtractor(), question=CASES[0].question)
     report = reward_report(score)
     assert report.total == 3.0
     assert report.spans == ()
@@ -320,6 +320,37 @@ def test_padding_with_unchecked_sentences_pays_less_than_support() -> None:
     assert rewards(f"{SUPPORTED} {PRONOUN}")[1] == (-0.3, "unchecked")
 
 
+@pytest.mark.parametrize(
+    "text", ["I'll look at the question once more.", "Step 1: Identify the team.", "Let us compare the years.", "So."]
+)
+def test_a_sentence_without_a_fact_counts_as_if_it_were_not_there(text: str) -> None:
+    for thought in (SUPPORTED, INVENTED):
+        assert rewards(f"{thought} {text}")[1] == (pytest.approx(rewards(thought)[0][0], abs=0.03), "no fact")
+        assert strict(f"{thought} {text}") == pytest.approx(strict(thought), abs=0.03)  # but for spaces between
+    assert score(text).components["cooccurrence_strict"] == pytest.approx(
+        -0.3, abs=0.02
+    )  # alone it is no way around one
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Philadelphia belongs to Flyers.",
+        "Stanley is a part of Cup.",
+        "The Flyers play in Philadelphia.",
+        "Bernie is Parent.",
+    ],
+)
+def test_a_name_taken_apart_connects_nothing(sentence: str) -> None:
+    counter = TableCounter({}, 50)
+    text = f"<think>{sentence} {ALSO}</think><answer>1975</answer>"
+    for question in (QUESTION, QUESTION.lower()):
+        scored = score_completion(text, ["1975"], counter, RuleExtractor(), question=question)
+        assert scored.sentences[0].reward == 0.1
+        assert (scored.sentences[0].strict_reward, scored.sentences[0].note) == (-0.3, "one name")
+        assert scored.sentences[1].strict_reward == 0.1
+
+
 def test_truisms_off_the_topic_earn_what_unsupported_sentences_do_where_the_question_is_known() -> None:
     assert rewards(f"{SUPPORTED} {TRUISM}")[1] == (-0.3, "off topic")
     assert rewards(f"{SUPPORTED} {TRUISM}", question="")[1] == (0.1, "")
@@ -372,7 +403,8 @@ def test_a_refusal_is_not_made_to_name_entities() -> None:
     text = "<think>unknown</think><answer>I dont know</answer>"
     scored = score_completion(text, ["1975"], COUNTS, RuleExtractor(), question=QUESTION)
     assert [sentence.strict_reward for sentence in scored.sentences] == [0.0, 0.0]
-    assert STRICT.total(scored.components, scored.gates) == 0.0
+    assert STRICT.total(scored.components, scored.gates) == 0.5  # format 1, judge -0.5: more than a wrong answer's -1
+    assert scored.components["judge"] == -1.0
     assert STRICT.total(scored.components, scored.gates) < strict(HONEST)
 
 
@@ -398,7 +430,7 @@ def test_more_support_never_costs(thought: list[str], answer: list[str], low: in
         bounds = CorverRules()
         for sentence in scored.sentences:
             assert bounds.none_reward <= sentence.strict_reward <= bounds.high_reward
-            assert sentence.strict_reward <= max(sentence.reward, 0.0)
+            assert sentence.note == "no fact" or sentence.strict_reward <= max(sentence.reward, 0.0)
     assert totals[0] <= totals[1] + 1e-12
 
 

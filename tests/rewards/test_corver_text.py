@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.rewards.corver.format import extract_answer, find_sections, format_faults, split_sentences
+from factgym.rewards.corver.format import (
+    code_format_faults,
+    extract_answer,
+    find_sections,
+    format_faults,
+    split_sentences,
+)
 from factgym.rewards.corver.judge import Label, gold_answers, is_refusal, judge_completion, normalise_answer
 from factgym.rewards.corver.rubrics import CorverRules, JudgeRule
 from factgym.rewards.corver.triplets import STOP_WORDS, Triplet, build_query, content_words
@@ -36,8 +44,8 @@ PIECES = [
 completions = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
 
 
-def judge(answer: str | None, aliases: list[str] | str, rule: JudgeRule = "reference") -> Label:
-    return judge_completion(answer or "", answer, aliases)[rule]
+def judge(answer: str | None, aliases: list[str] | str, rule: JudgeRule = "reference", question: str = "") -> Label:
+    return judge_completion(answer or "", answer, aliases, question=question)[rule]
 
 
 def texts(completion: str) -> list[str]:
@@ -63,6 +71,7 @@ def test_both_blocks_are_read_in_order_with_their_offsets() -> None:
         ("<think></think><answer> </answer>", []),
         ("<think>A<think>B.</think>C.</think><answer>D</answer>", ["A<think>B.", "D"]),
         ("</think>X. <answer>Y</answer>", ["Y"]),
+        ("A. B.</think>X. <answer>Y</answer>", ["A.", "B.", "Y"]),
         ("<answer>early</answer><think>Late.</think>", ["Late."]),
         ("", []),
         (" \n ", []),
@@ -152,6 +161,31 @@ def test_formats(text: str, published: bool, strict: bool) -> None:
     assert (not format_faults(text)[1]) is strict
 
 
+@pytest.mark.parametrize(
+    "text", [GOOD, f"<think>{THOUGHT}</think><answer>1975", f"<think>{THOUGHT}</think> And. <answer>1975"]
+)
+def test_a_think_tag_that_the_template_opened_is_no_fault(text: str) -> None:
+    completion = text.removeprefix("<think>")
+    assert texts(completion) == texts(text)
+    for faults, expected in zip(format_faults(completion), format_faults(text), strict=True):
+        assert faults == expected
+    assert code_format_faults(completion) == code_format_faults(text)
+
+
+CODE = re.compile(
+    r"^<think>\s*([^<\s](?:(?!<think>|<answer>)[\s\S]){29,}?)\s*(?:<\/think>\s*)?<answer>\s*"
+    r"(\S(?:(?!<think>|<answer>)[\s\S])*?)(?:\s*<\/answer>)?\s*$"
+)
+"""The expression of the authors' code; a fact about it."""
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from([*PIECES, THOUGHT, "." * 28, "        "]), max_size=9).map("".join))
+def test_the_format_of_the_authors_code_is_that_of_its_expression(text: str) -> None:
+    match = CODE.search(text if text.startswith("<think>") else f"<think>{text}")
+    assert (not code_format_faults(text)) == (match is not None and re.search("[A-Za-z]", match[1]) is not None)
+
+
 def test_a_format_s_faults_are_named() -> None:
     assert format_faults("<think>" + "." * 9 + "</think><answer>x")[0] == (
         "the think block has fewer than 30 characters",
@@ -219,7 +253,6 @@ GOLD_NAME = ["William Jefferson Clinton", "Bill Clinton"]
     ("answer", "gold", "reference", "boundary"),
     [
         ("1975", ["1975"], "good", "good"),
-        ("The Philadelphia Flyers last won it in 1975.", "1975; nineteen seventy-five", "good", "good"),
         ("the Michigan Wolverines", ["Michigan"], "good", "good"),
         ("bill clinton", GOLD_NAME, "good", "good"),
         ("Paris", ["London"], "bad", "bad"),
@@ -253,11 +286,6 @@ GOLD_NAME = ["William Jefferson Clinton", "Bill Clinton"]
         ("Paris, Île-de-France, France", ["Paris"], "good", "good"),
         ("Trick or Treat", ["Trick or Treat"], "good", "good"),
         ("It was Simon and Garfunkel.", ["Simon and Garfunkel"], "good", "good"),
-        ("In 1975, the Flyers won.", ["Flyers"], "good", "good"),
-        ("The occupation of Raymond S. Burton is politician.", ["politician"], "good", "good"),
-        ("Harvey Peltier, Sr. is a lawyer.", ["lawyer"], "good", "good"),
-        ("The Philadelphia Flyers won the cup in 1974 and in 1975.", ["1975"], "good", "good"),
-        ("the film Trick or Treat, from 1986", ["Trick or Treat"], "good", "good"),
         # Unicode: the published rule breaks words at marks.
         ("Bjork", ["Björk"], "bad", "good"),
         ("Björk", ["Björk"], "good", "good"),
@@ -281,6 +309,80 @@ GOLD_NAME = ["William Jefferson Clinton", "Bill Clinton"]
 def test_labels(answer: str | None, gold: list[str] | str, reference: Label, boundary: Label) -> None:
     assert judge(answer, gold) == reference
     assert judge(answer, gold, "boundary") == boundary
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "gold", "boundary"),
+    [
+        ("when was the last time philly won the stanley cup", "The Philadelphia Flyers last won it in 1975.", ["1975"], "good"),
+        ("when was the last time philly won the stanley cup", "The Flyers won the cup in 1974 and in 1975.", ["1975"], "bad"),
+        ("Who won the Stanley Cup in 1975?", "In 1975, the Flyers won.", ["Flyers"], "good"),
+        ("What is Raymond S. Burton's occupation?", "The occupation of Raymond S. Burton is politician.", ["politician"], "good"),
+        ("What was Harvey Peltier, Sr.'s occupation?", "Harvey Peltier, Sr. is a lawyer.", ["lawyer"], "good"),
+        ("Which film is from 1986?", "the film Trick or Treat, from 1986", ["Trick or Treat"], "good"),
+        ("Who wrote Crimson Orvessa?", "Crimson Orvessa was written by Marek Dolvin.", ["Marek Dolvin"], "good"),
+        ("Who wrote Crimson Orvessa?", "Marek Dolvin wrote Crimson Orvessa.", ["Marek Dolvin"], "good"),
+        ("Who wrote Crimson Orvessa?", "Therefore, the author of Crimson Orvessa is Marek Dolvin.", ["Marek Dolvin"], "good"),
+        ("Who wrote Crimson Orvessa?", "Selma Brandt wrote Crimson Orvessa, not Marek Dolvin.", ["Marek Dolvin"], "bad"),
+        ("Who wrote Crimson Orvessa?", "The author of Crimson Orvessa is Selma Brandt or Marek Dolvin", ["Marek Dolvin"], "bad"),
+        ("Who wrote Crimson Orvessa?", "Marek Dolvin is wrong", ["Marek Dolvin"], "bad"),
+        ("Who wrote Crimson Orvessa?", "Marek Dolvin would be a mistake", ["Marek Dolvin"], "bad"),
+        ("When was Crimson Orvessa published?", "1975 rather than 1931", ["1931"], "bad"),
+        ("When was Crimson Orvessa published?", "anything but 1931", ["1931"], "bad"),
+        # A question that offers its answers.
+        ("Which is bigger, Rome or Oslo?", "Oslo is bigger.", ["Oslo"], "good"),
+        ("Which is bigger, Rome or Oslo?", "The bigger one is Oslo.", ["Oslo"], "good"),
+        ("Which is bigger, Rome or Oslo?", "Rome Oslo", ["Oslo"], "bad"),
+        ("which is bigger rome or oslo", "rome oslo", ["oslo"], "bad"),
+        # Parts of a gold answer, as real models give them.
+        ("Who led it?", "C. S. Lewis", ["Clive Staples Lewis"], "good"),
+        ("Who led it?", "Reggie Jackson", ['Reginald Martinez "Reggie" Jackson'], "good"),
+        ("Who led it?", "Edith Cavell", ["Edith Louisa Cavell"], "good"),
+        ("Where is it?", "Kew", ["Kew, Melbourne, Australia"], "good"),
+        ("How many are there?", "40", ["40 members"], "good"),
+        ("Who led it?", "Louisa Cavell", ["Edith Louisa Cavell Smith"], "bad"),
+    ],
+)  # fmt: skip
+def test_one_answer_is_read_off_with_the_question_s_words_passed_over(
+    question: str, answer: str, gold: list[str], boundary: Label
+) -> None:
+    assert judge(answer, gold, "boundary", question) == boundary
+
+
+NAMES = st.from_regex(r"[A-Z][a-z]{3,8}v[a-z]{2}", fullmatch=True)
+SEPARATORS = st.lists(
+    st.one_of(
+        st.text(st.characters(categories=("P", "S", "Z", "C")), max_size=3),
+        st.from_regex(r"[a-z]{1,9}", fullmatch=True),
+    ),
+    max_size=3,
+).map(lambda parts: f" {' '.join(parts)} ")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(NAMES, min_size=2, max_size=5, unique_by=str.casefold),
+    SEPARATORS,
+    st.sampled_from(("", "It is ", "could have been ")),
+)
+def test_a_list_earns_no_more_than_its_first_item_whatever_separates_the_items(
+    names: list[str], separator: str, prefix: str
+) -> None:
+    question = "Who wrote Crimson Orvessa?"
+    answer = separator.join(prefix + name for name in names)
+    for name in names[1:]:
+        assert judge(answer, [name], "boundary", question) != "good"
+
+
+def test_real_right_answers_are_recognised(data_dir: Path) -> None:
+    """The short answers of a 7B model on HotpotQA, judged by GPT-4o: recall, and precision."""
+    file = data_dir / "r1_searcher_outputs" / "hotpotqa_qwen.jsonl"
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    good = [judge(row["pred_ans"].strip(), [row["answer"]], "boundary", row["question"]) == "good" for row in rows]
+    right = [row["gpt4o_output"] == "True" for row in rows]
+    both = sum(map(min, good, right))
+    assert both / sum(right) > 0.92  # 0.904 where the judge accepted a gold answer anywhere in the text
+    assert both / sum(good) > 0.985
 
 
 @pytest.mark.parametrize(
@@ -310,9 +412,9 @@ words = st.lists(
 
 
 @settings(max_examples=200, deadline=None)
-@given(words.map(" ".join), st.lists(words.map(" ".join), max_size=3))
+@given(words.map(" ".join), st.lists(words.map(lambda gold: " ".join(gold[:2])), max_size=3))
 def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, golds: list[str]) -> None:
-    # On plain letters; marks are where the published rule refuses what it should not.
+    # On plain letters, and but for names without their middle; marks are where the published rule refuses what it should not.
     if judge(answer, golds, "boundary") == "good" and answer.isascii():
         visible = [gold for gold in golds if normalise_answer(gold)]
         assert judge(answer, visible) == "good" or not normalise_answer(answer)

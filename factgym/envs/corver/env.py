@@ -39,6 +39,8 @@ _PACKAGE = "factgym.envs.corver"
 _MAX_NAME_CHARS = 80
 _MAX_ALIASES = 12
 _PROMPTS = {"train": ("train",), "eval": ("eval",), "eval-trained": ("eval", "loop")}
+_SCORING = {"strict": "scoring"}
+"""The prompt with the rules of a rubric by its name; the published rewards keep the paper's prompts."""
 _TOOL_CALL_SHARE = 0.5
 _FORMAT = "<think>…</think><answer>…</answer>"
 
@@ -178,10 +180,14 @@ class CorverEnv(Env[CorverTask]):
     the same; its sentences then have no spans, so train with `reasoning="keep"`.
 
     ## Rewards
-    judge (good +2, bad -1, not attempted -1) + format (±1) + cooccurrence, the sentences' rewards (-0.3, -0.1, 0, +0.1
+    judge (good +2, bad -1, not attempted -1 or -0.5) + format (±1) + cooccurrence, the sentences' rewards (-0.3, -0.1, 0, +0.1
     at counts 0, 1-4, 5-19, 20 and more) averaged over the characters of both blocks, which equals the masked mean of
     the token returns for a tokenizer of characters. Spans carry each sentence's part. `reward="reference"` is the
-    published sum; the default, "strict", closes the exploits named below. `no_cooccurrence`, `no_judge` and
+    published sum, "reference-code" the same with the format rule of the authors' code, which wants no `</think>`. A
+    `<think>` that the chat template opens counts for all of them. The default, "strict", closes the exploits named
+    below: one answer is read off and compared once, a refusal costs 0.5 instead of 1, a sentence has to connect two
+    different entities about the question, and a sentence that states no fact ("Let me think.") earns the mean of the
+    others, as if it were not there. Its prompt states its rules. `no_cooccurrence`, `no_judge` and
     `no_alignment` are the paper's ablations A1 to A3. Over files there is no sentence term without a `counter`, and
     every report says so. The range is from -2.3 to 3.1. An episode without any completion earns -2, not 0.
 
@@ -199,10 +205,11 @@ class CorverEnv(Env[CorverTask]):
     `factgym audit` runs them. The published reward pays for "e" as an answer, which most gold answers contain, for a
     list of candidates, for sentences of pronouns, which avoid every penalty, for a think block of dots, for one
     well-supported sentence repeated, and for truisms beside an unsupported sentence. The strict reward pays for none
-    of these. Both miss a sentence whose subject and object occur together in the corpus under another relation, and
-    accept an answer that names two candidates of which one is right. Neither pays more for "I don't know" than for a
-    wrong answer: that is the paper's choice. Without a counter only judge and format remain, and tricks in the thought
-    cost nothing.
+    of these. Both miss a sentence whose subject and object occur together in the corpus under another relation. The
+    published reward pays no more for "I don't know" than for a wrong answer, so that every guess pays; under the strict
+    one a guess pays where it is right more than once in six times. Its judge takes the first thing named as the answer
+    and finds denials behind it by a list of words: "Paris, they wish" asserts Paris. Without a counter only judge and
+    format remain, and tricks in the thought cost nothing.
 
     ## Versions
     v1: first version.
@@ -230,7 +237,9 @@ class CorverEnv(Env[CorverTask]):
     @property
     def _prompt_names(self) -> tuple[str, ...]:
         """The prompts of the system message."""
-        return (*_PROMPTS[self.config.prompt], *(("search",) if self.config.search else ()))
+        scoring = _SCORING.get(self.config.rubric.name.partition("-no-")[0])
+        names = (*_PROMPTS[self.config.prompt], scoring, "search" if self.config.search else None)
+        return tuple(name for name in names if name)
 
     def prompt_hashes(self) -> dict[str, str]:
         return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._prompt_names}
@@ -313,7 +322,7 @@ class CorverEnv(Env[CorverTask]):
     def reward_bounds(self) -> tuple[float, float]:
         """The lowest and the highest reward of the rubric, its weights taken as positive."""
         rules = self.config.scoring_rules
-        judge_rewards = (rules.good_reward, rules.bad_reward, rules.na_reward)
+        judge_rewards = (rules.good_reward, rules.bad_reward, rules.na_reward, rules.refusal_reward)
         bounds = {
             "judge": (min(judge_rewards), max(judge_rewards)),
             "format": (-abs(rules.format_reward), abs(rules.format_reward)),

@@ -7,7 +7,10 @@
 A sentence is cut into chunks (names, dates, numbers, verbs, others; see `tagging`). Its subject and main verb are found
 past introductions and appositions, and every name, date or number after the verb forms a triplet with the subject, from
 left to right. Appositions and possessives ("X's father, Y, …") form triplets of their own. Questions and fragments
-without a verb form none, nor do sentences without a subject; a pronoun as subject makes its triplets invalid.
+without a verb form none, nor do sentences without a subject; a pronoun as subject makes its triplets invalid. Text about
+the reasoning itself states no fact and forms none either: labels ("Step 1:"), instructions ("Compare the dates."), and
+clauses about writer and reader ("I'll search for the film") or about an answer as such ("The search results show …"). A
+clause with "that" in it is read: "I can see that Paris is in France".
 
 Compared with the paper's traced completions (B.6) the pairs are the same, except for two habits of the published model
 that rules cannot reproduce: it shortens names ("1989 Championship" for "1989 NCAA Men's Division I Basketball
@@ -18,6 +21,7 @@ The time is linear in the length of the sentence, of which the first 2,000 chara
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -45,13 +49,14 @@ from factgym.rewards.corver.tagging import (
     SUB,
     VERB,
     WH,
+    WORDS,
     Chunk,
     chunk,
     tokenize,
 )
-from factgym.rewards.corver.triplets import Extractor, Triplet
+from factgym.rewards.corver.triplets import PRONOUNS, Extractor, Triplet
 
-VERSION = 1
+VERSION = 2
 """Version of the rules, raised when their results change."""
 
 _MAX_CHARS = 2_000
@@ -62,6 +67,8 @@ _ENTITY = frozenset((ENT, DATE))
 _FINITE = frozenset((VERB, BE, AUX))
 _DROPPED = frozenset((DET, COMMA, NUM, CONJ))
 _ARTICLES = frozenset(("the", "a", "an"))
+_SPEAKERS, _DISCOURSE = WORDS["speakers"], WORDS["discourse"]
+_LABEL = re.compile(rf"^\W*(?:{'|'.join(sorted(WORDS['labels']))})(?: \d+)?\W*:\s*", re.IGNORECASE)
 _NO_PRESENT_ENDINGS = frozenset(("ss", "us", "is", "as", "os"))
 
 
@@ -136,9 +143,12 @@ class RuleExtractor:
 
 
 def _extract(sentence: str) -> list[Triplet]:
+    if "\n" in sentence:
+        lines = sentence[:_MAX_CHARS].splitlines()
+        return [triplet for line in lines for triplet in _extract(line.strip())][:_MAX_TRIPLETS]
     if sentence.endswith("?"):
         return []
-    words = tokenize(sentence[:_MAX_CHARS])
+    words = tokenize(_LABEL.sub("", sentence[:_MAX_CHARS]))
     if len(words) < 3:
         return []
     parser = _ClauseParser(words, chunk(words))
@@ -162,7 +172,7 @@ class _ClauseParser:
         return len(self.triplets) >= _MAX_TRIPLETS
 
     def parse(self) -> None:
-        start = self._skip_introduction()
+        start = self._skip_reports(self._skip_introduction(0))
         verb = self._main_verb(start)
         verb = self._present_verb(start) if verb is None else verb
         if verb is None:
@@ -177,23 +187,44 @@ class _ClauseParser:
         head, role = subject
         self._predicate(head, role, verb)
         self._appositions(head, subject_end, verb)
+        if not self.triplets and head.lower() in PRONOUNS:
+            # Invalid, which tells "He won" from a sentence that states no fact.
+            self._add(head, self._word(verb), "")
 
     def _add(self, head: str, relation: str, tail: str) -> None:
         self.triplets.append(Triplet(head, relation, tail))
 
     # The main clause
 
-    def _skip_introduction(self) -> int:
-        """Return the chunk after "However,", "In 1975," and the like."""
+    def _skip_introduction(self, i: int) -> int:
+        """Return the chunk after "However,", "In 1975,", "Based on this," and the like."""
         tags, size = self.tags, len(self.tags)
-        i = 0
         while i < size and tags[i] in (ADV, CONJ, COMMA, SUB):
             i += 1
-        if i < size and tags[i] == PREP:
+        if i < size and (tags[i] == PREP or (i == 0 and tags[i] in (GERUND, VERB))):
             after = self._next(COMMA, i) + 1
             if after < size and self._finite_verb(after, size) is not None:
                 return after
         return i
+
+    def _skip_reports(self, start: int) -> int:
+        """Return the chunk after "I can see that" and the like; the number of chunks if no clause follows."""
+        size = len(self.tags)
+        while start < size and self._is_discourse(start):
+            later = range(start + 1, size)
+            that = next((i for i in later if self._word(i) == "that" and self.tags[i - 1] in (VERB, GERUND)), size)
+            start = self._skip_introduction(that + 1) if that < size else size
+        return start
+
+    def _is_discourse(self, start: int) -> bool:
+        """Return whether the clause is an instruction, or its subject the writer, the reader, or an answer as such."""
+        if self.tags[start] in (VERB, GERUND):
+            return True
+        verb = self._finite_verb(start, len(self.tags))
+        end = len(self.tags) if verb is None else verb
+        first = self._word(start).lower().replace("’", "'").partition("'")[0]
+        words = self.words[self.chunks[start][1] : self.chunks[end - 1][2]] if end > start else ()
+        return first in _SPEAKERS or not _DISCOURSE.isdisjoint(map(str.lower, words))
 
     def _next(self, tag: int, start: int) -> int:
         """Return the first chunk with this tag from `start` on, the number of chunks if there is none."""

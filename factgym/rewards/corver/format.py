@@ -9,6 +9,8 @@ Both blocks are stripped of their tags and read one after the other. A sentence 
 A block begins at its first opening tag. It ends at the first closing tag after that; without one, the think block ends
 at `<answer>` and the answer at the end of the text. (The published code scores closed blocks only: omitting the closing
 tag, which the format allows, would hide an answer's sentences.) A text without either block is one block by itself.
+Where a chat template opens the think block, the tag is no part of the completion: a `</think>` before which there is no
+`<think>` closes a block that begins with the text.
 All functions are linear in the length of the text.
 """
 
@@ -54,9 +56,8 @@ class Sentence(NamedTuple):
 def find_sections(text: str) -> tuple[Section, ...]:
     """Return the blocks that contain more than white space, in order; they do not overlap."""
     blocks: list[tuple[Block, int, int]] = []
-    think, think_end = text.find(THINK), 0
-    if think >= 0:
-        start = think + len(THINK)
+    start, think_end = think_start(text), 0
+    if start >= 0:
         end = text.find(THINK_END, start)
         if end < 0:
             end = text.find(ANSWER, start)
@@ -75,6 +76,14 @@ def find_sections(text: str) -> tuple[Section, ...]:
         start += len(content) - len(content.lstrip())
         sections.append(Section(block, start, start + len(content.strip())))
     return tuple(section for section in sections if section.start < section.end)
+
+
+def think_start(text: str) -> int:
+    """Return where the think block's content starts: behind its tag, at 0 if a template opened it, -1 for no block."""
+    think, end = text.find(THINK), text.find(THINK_END)
+    if end >= 0 and not 0 <= think < end and text.find(ANSWER, 0, end) < 0:
+        return 0
+    return think + len(THINK) if think >= 0 else -1
 
 
 def split_sentences(text: str, sections: Sequence[Section] | None = None) -> tuple[Sentence, ...]:
@@ -103,7 +112,7 @@ def extract_answer(text: str) -> str | None:
 def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults, Faults]:
     """Return the faults under the published rule and under the strict one, in plain words; none for a correct format.
 
-    The published rule: `<think>` … `</think>` … `<answer>` (a closing `</answer>` is not required, so that truncated
+    The published rule (appendix A.2): `<think>` … `</think>` … `<answer>` (a closing `</answer>` is not required, so that truncated
     outputs are not punished), and a think block of at least `min_think_chars` characters without surrounding white
     space, with a letter, that does not begin with "<".
 
@@ -112,15 +121,17 @@ def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults
     least `min_think_words` different words of two or more letters in the think block; the exact refusal of the paper's
     prompt, `<think>unknown</think>` with an answer that refuses, is correct.
     """
-    think = text.find(THINK)
-    think_end = text.find(THINK_END, think + len(THINK)) if think >= 0 else -1
+    start = think_start(text)
+    think_end = text.find(THINK_END, start) if start >= 0 else -1
     answer = text.find(ANSWER, think_end) if think_end >= 0 else -1
-    if min(think, think_end, answer) < 0:
+    if min(start, think_end, answer) < 0:
         return _NO_BLOCKS, _NO_BLOCKS
     answer_end = text.find(ANSWER_END, answer)
     stop = answer_end if answer_end >= 0 else len(text)
-    outside = text[:think] + text[think_end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
-    blocks = (text[think + len(THINK) : think_end].strip(), text[answer + len(ANSWER) : stop].strip())
+    outside = (
+        text[: max(start - len(THINK), 0)] + text[think_end + len(THINK_END) : answer] + text[stop + len(ANSWER_END) :]
+    )
+    blocks = (text[start:think_end].strip(), text[answer + len(ANSWER) : stop].strip())
     thought = blocks[0]
     published = {
         f"the think block has fewer than {rules.min_think_chars} characters": len(thought) < rules.min_think_chars,
@@ -142,3 +153,30 @@ def format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> tuple[Faults
     published_faults = tuple(fault for fault, holds in published.items() if holds)
     strict_faults = tuple(fault for fault, holds in strict.items() if holds)
     return published_faults, strict_faults if is_exact_refusal else published_faults + strict_faults
+
+
+def code_format_faults(text: str, rules: CorverRules = DEFAULT_RULES) -> Faults:
+    """Return the faults under the rule of the authors' code, which differs from their appendix.
+
+    It reads the text with `<think>` in front where it has none. `</think>` and `</answer>` are optional; a second
+    `<think>` or `<answer>` is a fault. The text between `<think>` and `<answer>` begins with no "<", and has
+    `min_think_chars` characters and a letter; something has to follow `<answer>`.
+    """
+    thought, tag, answer = text.removeprefix(THINK).partition(ANSWER)
+    if not tag:
+        return ("there is no <answer>",)
+    # The expression compares nothing with the first character of the answer.
+    thought, rest = thought.lstrip(), answer.lstrip()[1:]
+    core = thought.rstrip()
+    inner = core.removesuffix(THINK_END)
+    # The shortest text of enough characters before an optional closing tag, as the code's lazy expression matches it.
+    size = max(rules.min_think_chars, len(inner.rstrip()))
+    size = size if size <= len(inner) else max(rules.min_think_chars, len(core))
+    faults = {
+        "there is a tag inside a block": THINK in thought or THINK in rest or ANSWER in rest,
+        f"the think block has fewer than {rules.min_think_chars} characters": len(thought) < rules.min_think_chars,
+        "the think block has no letter": not _LETTER.search(thought[:size]),
+        "the think block begins with '<'": thought.startswith("<"),
+        "the answer is empty": not answer.strip(),
+    }
+    return tuple(fault for fault, holds in faults.items() if holds)

@@ -2,8 +2,9 @@
 
 Every component is scored once, so one episode can be read under any of these:
 
-    reference   judge + format + cooccurrence
-    strict      judge_boundary + format_strict + cooccurrence_strict     (the environments' default)
+    reference        judge + format + cooccurrence
+    reference-code   judge + format_code + cooccurrence
+    strict           judge_boundary + format_strict + cooccurrence_strict     (the environments' default)
 
 all with weight 1 (λ_j, λ_f, λ_c). `strict` differs from the published reward where an exploit pays without the work:
 
@@ -18,7 +19,9 @@ all with weight 1 (λ_j, λ_f, λ_c). `strict` differs from the published reward
   one of its two entities in full; any other earns `unchecked_reward` (where the question is known).
 - One endless sentence: its first triplet counts for all of its tokens. Above `max_sentence_chars` it earns
   `unchecked_reward`.
-- One-word answers and lists of candidates: the boundary judge.
+- One-word answers, lists of candidates, hedges and denials: the boundary judge.
+- Guesses: published, a refusal costs as much as a wrong answer, so the most frequent answer to questions of a kind pays
+  whatever its chance. `refusal_reward` lies between the two: a guess pays where it is right more than once in six times.
 - Think blocks of dots, text outside the blocks, white space that breaks the alignment: the strict format.
 
 Both rewards are monotone: a sentence's reward does not fall when its count rises.
@@ -60,11 +63,12 @@ class CorverRules:
     min_alignment: the share of tokens inside the blocks that must fall into a sentence; below it a completion has no
     sentence term. min_think_chars: of the think block, for the format.
 
-    For the strict components only (see `factgym.rewards.corver.rubrics`): unchecked_reward is the reward of a sentence
+    For the strict components only (see `factgym.rewards.corver.rubrics`): refusal_reward is the boundary judge's reward
+    of a refusal, in place of na_reward; unchecked_reward is the reward of a sentence
     that cannot be checked, is off topic or longer than max_sentence_chars, min_think_words the number of different
-    words that a think block needs. For the boundary judge: max_answer_words of an answer, max_listed candidates in an
-    answer, and min_gold_share, the share of a gold answer's content words that a part of it must exceed. Raises
-    ConfigError for a value out of range.
+    words that a think block needs. For the boundary judge: max_answer_words of an answer,
+    max_other_words beside the gold answer in an answer without a verb, and min_gold_share, the share of a gold answer's
+    content words that a part of it must exceed. Raises ConfigError for a value out of range.
     """
 
     rule: Rule = "first"
@@ -83,11 +87,12 @@ class CorverRules:
     format_reward: FiniteFloat = 1.0
     min_alignment: UnitFloat = 0.5
     min_think_chars: Count = 30
+    refusal_reward: FiniteFloat = -0.5
     unchecked_reward: FiniteFloat = -0.3
     max_sentence_chars: Count = 400
     min_think_words: Count = 5
     max_answer_words: Count = 60
-    max_listed: Count = 3
+    max_other_words: Count = 5
     min_gold_share: UnitFloat = 0.5
 
     def __post_init__(self) -> None:
@@ -114,12 +119,12 @@ class CorverRules:
 DEFAULT_RULES = CorverRules()
 
 COMPONENTS = (
-    *("judge", "judge_boundary", "format", "format_strict"),
+    *("judge", "judge_boundary", "format", "format_code", "format_strict"),
     *("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean"),
 )
 """Components of every score.
 
-judge, judge_boundary: the two judges' rewards. format, format_strict: ± format_reward. cooccurrence: the sentences'
+judge, judge_boundary: the two judges' rewards. format, format_code, format_strict: ± format_reward. cooccurrence: the sentences'
 rewards averaged over the characters inside the blocks; cooccurrence_mean: averaged over the sentences, for the
 ablation without alignment.
 """
@@ -136,10 +141,13 @@ _JUDGES = {"reference": "judge", "boundary": "judge_boundary"}
 REFERENCE = Rubric("reference", {"judge": 1.0, "format": 1.0, "cooccurrence": 1.0})
 """As published: λ_j R_j + λ_f R_f + λ_c r_c, all λ = 1."""
 
+REFERENCE_CODE = Rubric("reference-code", {"judge": 1.0, "format_code": 1.0, "cooccurrence": 1.0})
+"""As published, with the format rule of the authors' code in place of the appendix's."""
+
 STRICT = Rubric("strict", {"judge_boundary": 1.0, "format_strict": 1.0, "cooccurrence_strict": 1.0})
 """The same sum over the components that close the exploits above; ours."""
 
-RUBRICS: Mapping[str, Rubric] = {"reference": REFERENCE, "strict": STRICT}
+RUBRICS: Mapping[str, Rubric] = {"reference": REFERENCE, "reference-code": REFERENCE_CODE, "strict": STRICT}
 """The presets by name."""
 
 _ABLATIONS = ("cooccurrence", "judge", "alignment")

@@ -21,6 +21,7 @@ from factgym.core.episode import RewardReport, SpanCredit
 from factgym.rewards.corver.format import (
     Section,
     Sentence,
+    code_format_faults,
     extract_answer,
     find_sections,
     format_faults,
@@ -35,16 +36,23 @@ if TYPE_CHECKING:
     from factgym.corpora.cooccurrence import Counter
 
 REPEATED, SAME_WORDS, UNCHECKED, OFF_TOPIC, TOO_LONG = ("repeated", "same words", "unchecked", "off topic", "too long")
+NO_FACT, ONE_NAME = "no fact", "one name"
 """Notes: why a strict reward differs from the published one."""
 
 _SENTENCE_COMPONENTS = ("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean")
 _WORD_PART = re.compile(r"[^\W_]+")
 _MAX_DIRECT_WORDS = 8
 """Longest answer that counts as a direct one, which needs no query."""
+_MAX_NAME_WORDS = 8
+_NAME_JOINERS = frozenset(("of", "the", "and", "for"))
+"""Stop words inside a name: "Bank of England"."""
 
 
 class Evidence(NamedTuple):
-    """Counted query of a sentence, and its published reward; see `ScoredSentence`."""
+    """Counted query of a sentence, and its published reward; see `ScoredSentence`.
+
+    triplet: also of a sentence whose triplets make no query.
+    """
 
     triplet: Triplet | None
     query: Query | None
@@ -59,7 +67,7 @@ _NO_EVIDENCE = Evidence(None, None, None, 0.0)
 class ScoredSentence(NamedTuple):
     """A sentence of a completion with its rewards.
 
-    triplet: the one that was counted, None for none. query: its words, None for none. count: of the query, None without
+    triplet: the one that was counted, or the first of those that make no query, None for none. query: its words, None for none. count: of the query, None without
     one; under the rule "min" the lowest one, with its triplet and query. relation_count: of the query with the
     relation's words, under "relcheck". reward: as published. strict_reward: see `factgym.rewards.corver.rubrics`;
     `note` is the reason for a difference between the two ("" for none).
@@ -177,9 +185,9 @@ def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rul
     limit = None if rules.exact_counts or rules.rule == "min" else rules.high_count
     counts = _count([query for group in candidates for _, query in group], counter, limit)
     evidence = []
-    for group in candidates:
+    for group, sentence_triplets in zip(candidates, triplets, strict=True):
         if not group:
-            evidence.append(_NO_EVIDENCE)
+            evidence.append(_NO_EVIDENCE._replace(triplet=next(iter(sentence_triplets), None)))
             continue
         triplet, query = group[0] if len(group) == 1 else min(group, key=lambda candidate: counts[candidate[1]])
         evidence.append(Evidence(triplet, query, counts[query], rules.count_reward(counts[query])))
@@ -222,7 +230,7 @@ def _score(
     question: str,
 ) -> CorverScore:
     answer = extract_answer(text)
-    labels = judge_completion(text, answer, aliases, rules)
+    labels = judge_completion(text, answer, aliases, rules, question)
     faults, strict_faults = format_faults(text, rules)
     strict = [(0.0, "")] * len(evidence)
     if counted:
@@ -231,11 +239,14 @@ def _score(
         ScoredSentence(sentence, *item, *rewards)
         for sentence, item, rewards in zip(sentences, evidence, strict, strict=True)
     )
+    # An empty answer refuses nothing.
+    refused = labels["boundary"] == "na" and any(map(str.isalnum, answer or ""))
     label_rewards = {"good": rules.good_reward, "bad": rules.bad_reward, "na": rules.na_reward}
     components = {
         "judge": label_rewards[labels["reference"]],
-        "judge_boundary": label_rewards[labels["boundary"]],
+        "judge_boundary": rules.refusal_reward if refused else label_rewards[labels["boundary"]],
         "format": -rules.format_reward if faults else rules.format_reward,
+        "format_code": -rules.format_reward if code_format_faults(text, rules) else rules.format_reward,
         "format_strict": -rules.format_reward if strict_faults else rules.format_reward,
         **_mean_rewards(scored, sum(section.end - section.start for section in sections), rules.min_alignment),
     }
@@ -289,8 +300,9 @@ def _strict_rewards(
     # One pass in reading order: repetition is judged against earlier sentences, and topics grow from them.
     texts: set[tuple[str, str]] = set()
     queries: set[tuple[str, frozenset[str]]] = set()
-    topic = {part for word in f"{question} {answer}".split() for part in _word_parts(word)} if question else None
-    rewards = []
+    facts = [(sentence.text, item.triplet) for sentence, item in zip(sentences, evidence, strict=True) if item.triplet]
+    topic = _Topic(question, answer, dict(facts)) if question else None
+    rewards: list[tuple[float | None, str]] = []
     for sentence, item in zip(sentences, evidence, strict=True):
         reward, note = _strict_reward(sentence, item, topic, answer, refused, rules)
         text = (sentence.block, _fold(sentence.text))
@@ -299,32 +311,76 @@ def _strict_rewards(
         texts.add(text)
         if item.query is not None:
             query = (sentence.block, frozenset(map(str.lower, item.query)))
-            if query in queries and reward > 0:
+            if query in queries and reward is not None and reward > 0:
                 reward, note = 0.0, SAME_WORDS
             queries.add(query)
         rewards.append((reward, note))
-    return rewards
+    # A sentence without a fact counts as if it were not there: it earns the mean of the others, weighted by length.
+    sizes = [len(sentence.text) for sentence in sentences]
+    counted = [(size, reward) for size, (reward, _) in zip(sizes, rewards, strict=True) if reward is not None]
+    mean = 0.0
+    if any(size for size, _ in counted):
+        values = [reward for _, reward in counted]
+        mean = math.fsum(map(math.prod, counted)) / sum(size for size, _ in counted)
+        mean = min(max(mean, min(values)), max(values))  # rounding
+    return [(mean if reward is None else reward, note) for reward, note in rewards]
+
+
+class _Topic:
+    """The words that sentences may be about, and the names that they may not take apart."""
+
+    def __init__(self, question: str, answer: str, facts: Mapping[str, Triplet]) -> None:
+        parts = [part for word in question.split() for part in _WORD_PART.findall(word.lower())]
+        self.words = {part for word in f"{question} {answer}".split() for part in _word_parts(word)}
+        # Names of the question are runs of its words, whatever their case; other names are entities of the completion.
+        self._runs = {
+            frozenset(run) - STOP_WORDS
+            for start in range(len(parts))
+            for end in range(start + 2, min(start + _MAX_NAME_WORDS, len(parts)) + 1)
+            if _NAME_JOINERS.issuperset(STOP_WORDS.intersection(run := parts[start:end]))
+        }
+        entities = [entity for triplet in facts.values() for entity in (triplet.head, triplet.tail)]
+        if answer not in facts and len(answer.split()) <= _MAX_NAME_WORDS:
+            entities.append(answer)
+        self._names = [_entity_parts(entity) for entity in entities if "," not in entity]
+
+    def note(self, triplet: Triplet) -> str:
+        """Return why the triplet connects nothing about the question, "" if it does."""
+        head, tail = _entity_parts(triplet.head), _entity_parts(triplet.tail)
+        both = head | tail
+        if head <= tail or tail <= head or both in self._runs or any(both <= name for name in self._names):
+            return ONE_NAME
+        # The topic has to contain one of the two entities in full: namesakes share only a word of it.
+        if not any(parts and parts <= self.words for parts in (head, tail)):
+            return OFF_TOPIC
+        return ""
 
 
 def _strict_reward(
-    sentence: Sentence, evidence: Evidence, topic: set[str] | None, answer: str, refused: bool, rules: CorverRules
-) -> tuple[float, str]:
-    """Return the strict reward apart from repetitions. The words of a sentence on topic extend the topic."""
+    sentence: Sentence, evidence: Evidence, topic: _Topic | None, answer: str, refused: bool, rules: CorverRules
+) -> tuple[float | None, str]:
+    """Return the strict reward apart from repetitions, None for a sentence that does not count.
+
+    The words of a sentence on topic extend the topic.
+    """
     if evidence.query is None or evidence.triplet is None:
         is_direct = sentence.block == "answer" and sentence.text == answer and len(answer.split()) <= _MAX_DIRECT_WORDS
-        return (0.0, "") if refused or is_direct else (rules.unchecked_reward, UNCHECKED)
+        if refused or is_direct:
+            return 0.0, ""
+        is_checkable = evidence.triplet is not None or len(sentence.text) > rules.max_sentence_chars
+        return (rules.unchecked_reward, UNCHECKED) if is_checkable else (None, NO_FACT)
+    note = topic.note(evidence.triplet) if topic else ""
+    if note:
+        return min(evidence.reward, rules.unchecked_reward), note
     if topic is not None:
-        # The topic has to contain one of the two entities in full: namesakes share only a word of it.
-        entities = (
-            {part for word in content_words(entity) for part in _word_parts(word)}
-            for entity in (evidence.triplet.head, evidence.triplet.tail)
-        )
-        if not any(parts and parts <= topic for parts in entities):
-            return min(evidence.reward, rules.unchecked_reward), OFF_TOPIC
-        topic.update(part for word in evidence.query for part in _word_parts(word))
+        topic.words.update(part for word in evidence.query for part in _word_parts(word))
     if len(sentence.text) > rules.max_sentence_chars:
         return min(evidence.reward, rules.unchecked_reward), TOO_LONG
     return evidence.reward, ""
+
+
+def _entity_parts(entity: str) -> frozenset[str]:
+    return frozenset(part for word in content_words(entity) for part in _word_parts(word))
 
 
 @lru_cache(maxsize=65_536)

@@ -19,11 +19,13 @@ DET, PREP, CONJ, SUB, WH, PRON, AUX, BE, ADV = range(1, 10)
 VERB, GERUND, NOUN, NUM, DATE, ENT, COMMA, STOP = range(10, 18)
 """Tags of words, and of the chunks that they form."""
 
-_WORDS = {
+WORDS = {
     name: frozenset(words.split())
     for name, words in tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8")).items()
 }
-MONTHS, JOINERS, ROLES = (_WORDS[name] for name in ("months", "joiners", "roles"))
+"""The word lists of `lexicon.toml` by name."""
+
+MONTHS, JOINERS, ROLES = (WORDS[name] for name in ("months", "joiners", "roles"))
 POSSESSIVES = frozenset(("his", "her", "its", "their", "my", "your", "our"))
 """A subject that begins with one of these names no entity."""
 
@@ -42,7 +44,7 @@ def _regular_forms(base: str) -> dict[str, int]:
 
 def _build_lexicon() -> dict[str, int]:
     lexicon: dict[str, int] = {}
-    for base in sorted(_WORDS["regular_verbs"]):
+    for base in sorted(WORDS["regular_verbs"]):
         lexicon.update(_regular_forms(base))
     # Later classes override earlier ones: a closed class beats a verb form.
     for name, tag in (
@@ -50,7 +52,7 @@ def _build_lexicon() -> dict[str, int]:
         *(("subordinators", SUB), ("prepositions", PREP), ("pronouns", PRON), ("wh", WH), ("determiners", DET)),
         *(("conjunctions", CONJ), ("auxiliaries", AUX), ("be", BE)),
     ):
-        lexicon.update(dict.fromkeys(_WORDS[name], tag))
+        lexicon.update(dict.fromkeys(WORDS[name], tag))
     lexicon.update({",": COMMA, ";": STOP, ":": STOP, "(": COMMA, ")": COMMA, "—": COMMA})
     return lexicon
 
@@ -100,8 +102,13 @@ def _tag_words(words: Sequence[str]) -> list[int]:
         # A capital at the beginning is no evidence for words of the lexicon.
         first = words[0].lower()
         tag = LEXICON.get(first)
+        following = tags[1] if len(tags) > 1 else STOP
         if tag is not None and tag not in (NOUN, VERB, GERUND):
             tags[0] = tag
+        elif following not in (VERB, BE, AUX) and first in WORDS["imperatives"]:
+            tags[0] = VERB
+        elif following in (DET, PREP, PRON, WH) and (tag == GERUND or _guess_tag(first) == GERUND):
+            tags[0] = GERUND
         elif first.endswith("ly") and len(words) > 1 and words[1] == ",":
             tags[0] = ADV
     return tags
