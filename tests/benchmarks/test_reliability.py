@@ -142,7 +142,7 @@ def test_bins_edges_and_empty_bins() -> None:
 def test_outside_is_cut_and_nothing_is_nothing() -> None:
     assert reliability([-0.5, 1.7], [False, True]) == reliability([0.0, 1.0], [False, True])
     empty = reliability([], [])
-    assert empty == Reliability(0, empty.bins, (), None, None, None, None, NO_DATA)
+    assert empty == Reliability(0, empty.bins, (), *[None] * 5, NO_DATA)
     assert len(empty.bins) == 10
 
 
@@ -154,3 +154,31 @@ def test_invalid_arguments_are_refused() -> None:
         reliability([0.5, 0.5], [True])
     with pytest.raises(ValueError, match="0 bins"):
         reliability([0.5], [True], bins=0)
+
+
+def authors_ece(stated: list[float], right: list[bool], bins: int) -> float:
+    """SEVA's published evaluation: bins [low, high), and 1 in the last one."""
+    edges = [i / bins for i in range(bins + 1)]
+    members: list[list[int]] = [[] for _ in range(bins)]
+    for item, confidence in enumerate(stated):
+        inside = (i for i in range(bins) if edges[i] <= confidence < edges[i + 1])
+        members[next(inside, bins - 1)].append(item)
+    means = [
+        (sum(stated[i] for i in items) / len(items), sum(right[i] for i in items) / len(items), len(items))
+        for items in members
+        if items
+    ]
+    return sum(abs(confidence - accuracy) * n for confidence, accuracy, n in means) / len(stated)
+
+
+@settings(deadline=None)
+@given(Judged, st.integers(1, 15))
+def test_bins_closed_on_the_left_are_the_authors(judged: list[tuple[float, bool]], bins: int) -> None:
+    stated, right = [item for item, _ in judged], [item for _, item in judged]
+    assert reliability(stated, right, bins).ece_left == pytest.approx(authors_ece(stated, right, bins), abs=1e-12)
+
+
+def test_a_confidence_on_an_edge_belongs_to_one_side_or_the_other() -> None:
+    result = reliability([0.9, 0.95, 0.9, 0.85], [True, True, True, False])
+    assert result.ece == pytest.approx((3 * abs(2 / 3 - 2.65 / 3) + 0.05) / 4)
+    assert result.ece_left == pytest.approx((3 * (1 - 2.75 / 3) + 0.85) / 4)

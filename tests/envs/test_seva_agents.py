@@ -19,7 +19,7 @@ from factgym.datasets.attribution import BENCHMARKS
 from factgym.envs.seva.agents import AGENTS, parse_brief, split_claim
 from factgym.rewards.seva.output import NOT_FOUND, VERDICT_SCHEMA
 
-VERBATIM = ("oracle", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
+VERBATIM = ("oracle", "teacher", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
 
 
 def play_episodes(env: Env[Any], name: str, n: int, seed: int = 0) -> Iterator[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_the_brief_is_parsed_from_the_prompt(data_dir: Path) -> None:
             assert (brief.claim, brief.source) == (env.task.claim, env.task.source)
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("oracle",)])
+@pytest.mark.parametrize("name", [name for name, agent in AGENTS.items() if agent.role not in ("oracle", "teacher")])
 def test_only_agents_given_the_label_see_it(name: str) -> None:
     given_label = AGENTS[name].summary.startswith("The gold label")
     values = [report["metrics"]["correct"] for report in reports(factgym.make("seva"), name, 60)]

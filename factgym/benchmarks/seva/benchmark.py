@@ -245,8 +245,8 @@ def _label_tables(report: SevaReport) -> Iterator[Table]:
 
 def _calibration(report: SevaReport) -> Table:
     curve = report.reliability
-    errors = (decimal(value) for value in (curve.ece, curve.adaptive_ece, curve.brier))
-    title = "Calibration: ECE {}, of equal mass {}, Brier {}".format(*errors)
+    errors = (decimal(value) for value in (curve.ece, curve.ece_left, curve.adaptive_ece, curve.brier))
+    title = "Calibration: ECE {}, with bins [low, high) {}, of equal mass {}, Brier {}".format(*errors)
     rows = [
         (
             f"{decimal(bin_.low, 1)} to {decimal(bin_.high, 1)}",

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, stdev
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -315,9 +316,11 @@ class Bin:
 class Reliability:
     """Agreement of confidence and accuracy over `n` items.
 
-    bins: of equal width over [0, 1]. mass_bins: between quantiles of the confidences (the strategy "quantile" of
-    scikit-learn's `calibration_curve`); where many are equal some are empty. ece and adaptive_ece: the mean over items of
-    |accuracy - confidence| of their bin, for the two kinds of bins (Naeini et al. 2015; Nguyen and O'Connor 2015), in [0, 1]; both are biased upwards when bins hold few items. brier:
+    bins: of equal width over [0, 1], (low, high], the first with 0. mass_bins: between quantiles of the confidences (the
+    strategy "quantile" of scikit-learn's `calibration_curve`); where many are equal some are empty. ece and adaptive_ece:
+    the mean over items of |accuracy - confidence| of their bin, for the two kinds of bins (Naeini et al. 2015; Nguyen and
+    O'Connor 2015), in [0, 1]; both are biased upwards when bins hold few items. ece_left: ece with bins [low, high), the
+    last with 1, as SEVA's authors compute it: round confidences such as .9 fall on edges. brier:
     the mean squared difference between confidence and correctness, in [0, 1]. confidence and accuracy: over all items;
     their difference is the overconfidence. All are None without items.
     """
@@ -326,6 +329,7 @@ class Reliability:
     bins: tuple[Bin, ...]
     mass_bins: tuple[Bin, ...]
     ece: float | None
+    ece_left: float | None
     adaptive_ece: float | None
     brier: float | None
     confidence: float | None
@@ -358,6 +362,7 @@ def reliability(confidences: Sequence[float], correct: Sequence[bool], bins: int
         bins=even,
         mass_bins=mass,
         ece=_calibration_error(even),
+        ece_left=_calibration_error(_bins(np.arange(bins + 1) / bins, stated, right, closed="left")),
         adaptive_ece=_calibration_error(mass),
         brier=_mean((stated - right) ** 2),
         confidence=_mean(stated),
@@ -372,8 +377,13 @@ def _calibration_error(bins: Sequence[Bin]) -> float | None:
     return math.fsum(gaps) / n if n else None
 
 
-def _bins(edges: NDArray[np.float64], stated: NDArray[np.float64], right: NDArray[np.bool_]) -> tuple[Bin, ...]:
-    index = np.searchsorted(edges[1:-1], stated, side="left")
+def _bins(
+    edges: NDArray[np.float64],
+    stated: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    closed: Literal["left", "right"] = "right",
+) -> tuple[Bin, ...]:
+    index = np.searchsorted(edges[1:-1], stated, side="left" if closed == "right" else "right")
     members = [index == i for i in range(len(edges) - 1)]
     return tuple(
         Bin(float(low), float(high), _mean(stated[inside]), wilson(int(right[inside].sum()), int(inside.sum())))

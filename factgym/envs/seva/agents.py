@@ -167,21 +167,19 @@ class GroundedPart:
     name: str
 
 
-def ground_parts(brief: EpisodeBrief, evidence: Evidence, sentence: str = "") -> list[GroundedPart]:
-    """Assign a sentence to each part of the claim. sentence: that of all parts, where it is known."""
+def ground_parts(brief: EpisodeBrief, evidence: Evidence) -> list[GroundedPart]:
+    """Assign a sentence to each part of the claim."""
     # Each part is aligned by weighted word overlap with the part and, for half as much, with the claim, so that a part
     # without a word in common gets the sentence nearest to the claim; several parts may share a sentence.
     parts, claim = [], parse_statement(brief.claim)
     for part in split_claim(brief.claim):
         name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
-        nearest = sentence
-        if not nearest:
-            statement = parse_statement(part)
-            overlaps = {
-                nearby.text: evidence.overlap(statement, nearby) + evidence.overlap(claim, nearby) / 2
-                for nearby in evidence.sentences
-            }
-            nearest = truncate_source_span(max(overlaps, key=overlaps.__getitem__, default=brief.source))
+        statement = parse_statement(part)
+        overlaps = {
+            nearby.text: evidence.overlap(statement, nearby) + evidence.overlap(claim, nearby) / 2
+            for nearby in evidence.sentences
+        }
+        nearest = truncate_source_span(max(overlaps, key=overlaps.__getitem__, default=brief.source))
         parts.append(GroundedPart(part, nearest, name))
     return parts
 
@@ -224,14 +222,20 @@ def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
     """Earn every point of the reward: the gold label, and where the data has them the deciding sentence and the error."""
     meta, gold = task.item.meta, task.gold
     ranges = task.gold.evidence or nearest_sentences(brief.claim, brief.source)
-    sentence = truncate_source_span(brief.source[slice(*ranges[0])])
-    parts = ground_parts(brief, source_evidence(brief.source), sentence)
+    deciding = build_evidence([Passage("S", "", brief.source[start:end]) for start, end in ranges])
+    parts = ground_parts(brief, deciding)
     if gold.label == POSITIVE:
         return make_verdict(POSITIVE, 1.0, supporting_grounds(parts))
     wrong, reason = str(meta.get("span") or ""), str(meta.get("reason") or "")
     grounds = refuting_grounds(parts, wrong, brief.source, reason)
     fix = f"Replace or remove “{(wrong or brief.claim)[:200]}”. {reason}".strip()
     return make_verdict(NEGATIVE, 1.0, grounds, gold.error_type or "fabrication", fix)
+
+
+def teacher_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
+    """Return the gold verdict where the source is shown to its end, else an honest one: the evidence may be cut off."""
+    is_whole = len(task.item.source) == len(brief.source)  # neutralising changes no length
+    return gold_verdict(brief, task) if is_whole else verify(brief, judge_honestly)
 
 
 _TIME_UNITS = frozenset({"date", "rate"})
@@ -422,6 +426,8 @@ def _to_the_grader(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
 
 AGENTS = agent_table(
     ("oracle", "oracle", "Knows the gold and shows it.", lambda brief, env, seed: gold_verdict(brief, env.task)),
+    ("teacher", "teacher", "The gold verdict with quotes of the source as it is shown; an honest one where it is cut.",
+     lambda brief, env, seed: teacher_verdict(brief, env.task)),
     ("nli", "honest", "Rules for numbers, dates, polarity, modality, quantifiers, conditions and missing parts.",
      lambda brief, env, seed: verify(brief, judge_honestly)),
     ("lexical", "baseline", "Word overlap and other values.", lambda brief, env, seed: verify(brief, judge_lexically)),
@@ -447,4 +453,4 @@ AGENTS = agent_table(
      lambda brief, env, seed: verify_constantly(brief, NEGATIVE)),
     start=lambda verdict, env, seed: ScriptedPolicy(lambda brief: verdict(brief, env, seed)),
 )  # fmt: skip
-"""By name; the first is the oracle, the second the honest baseline. A script returns the verdict of an episode."""
+"""By name; the first is the oracle, the second the teacher, the third the honest baseline. A script returns the verdict of an episode."""

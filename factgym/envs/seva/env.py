@@ -112,6 +112,7 @@ class SevaEnv(Env[SevaTask]):
     """
 
     Config: ClassVar[type[EnvConfig]] = SevaConfig
+    strategies: ClassVar[str] = "factgym.envs.seva.strategies:STRATEGIES"
     implicit: ClassVar[Mapping[str, str]] = IMPLICIT
     presets: ClassVar[Mapping[str, Any]] = {
         name: RUBRICS[name] for name in ("binary", "process", "grounded", "balanced")
