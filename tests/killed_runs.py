@@ -3,7 +3,6 @@ the package."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 import signal
@@ -14,12 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-_CONTEXT = multiprocessing.get_context("forkserver")
-_IMPORTED = (
-    "cli.main cli.evaluate cli.filter training.difficulty_filter benchmarks.benchmark benchmarks.terminal "
-    "envs.claimcheck.env envs.corver.env generators.question_world generators.synthetic.scenario"
-)
-_CONTEXT.set_forkserver_preload([*(f"factgym.{module}" for module in _IMPORTED.split()), "killed_runs"])
+from commands import FORKSERVER
 
 
 def size_of(path: Path) -> int:
@@ -46,7 +40,7 @@ def kill_until_done(
     rng, sizes = random.Random(seed), [0]
     while True:
         limit, pause = size_of(path) + rng.randint(1, size // 4), rng.random() / 50
-        process = _CONTEXT.Process(target=_run_watched, args=(function, arguments, path, limit, pause))
+        process = FORKSERVER.Process(target=_run_watched, args=(function, arguments, path, limit, pause))
         process.start()
         process.join()
         if process.exitcode == 0:
@@ -73,7 +67,7 @@ def _run_watched(
 
 def run_forked(arguments: Sequence[str], folder: Path) -> int | None:
     """The exit code of `run_command` in a process of its own, which has the package's imports already."""
-    process = _CONTEXT.Process(target=run_command, args=(arguments, folder))
+    process = FORKSERVER.Process(target=run_command, args=(arguments, folder))
     process.start()
     process.join()
     return process.exitcode

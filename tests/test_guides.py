@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_python
 from served import ADDRESS, served
 from test_readme import factgym, run
 
@@ -33,7 +34,7 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
                     out.write(code)
             elif language == "python":
                 (tmp_path / "mine.py").write_text(code, "utf-8")
-                done = run([sys.executable, "-W", "error", "-c", code], tmp_path)
+                done = run_python(code, tmp_path)
                 assert done.returncode == 0, f"{code}\n{done.stderr}"
             elif language == "toml":
                 (tmp_path / "prices.toml").write_text(code, "utf-8")

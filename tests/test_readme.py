@@ -75,7 +75,7 @@ def test_examples_that_take_long_run_on_less(tmp_path):
     less = {
         "eval": "-n 3 -k 2",
         "benchmark seva": "--only generated -n 20",
-        "evolve": "--rounds 1 --budget 20 --size 40 --material 60 --warm-up 30",
+        "evolve": "--rounds 1 --budget 12 --size 24 --material 40 --warm-up 24",
         "audit": "-n 40",
         "benchmark profact": "-n 10",
         "benchmark corver": "--only synthetic -n 20",

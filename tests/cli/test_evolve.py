@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from factgym.cli.evolve import evolve_app
 from factgym.core.errors import FactgymError
 
-SMALL = ("--size", "50", "--material", "80", "--warm-up", "40", "--budget", "20", "--rounds", "2")
+SMALL = ("--size", "30", "--material", "50", "--warm-up", "30", "--budget", "16", "--rounds", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -112,11 +112,11 @@ def test_a_whole_loop_on_real_data(data_dir: Path, tmp_path: Path) -> None:
         "--path",
         str(data_dir),
         "--size",
-        "60",
+        "40",
         "--material",
-        "150",
+        "100",
         "--warm-up",
-        "80",
+        "60",
         "--budget",
         "30",
         "--out",

@@ -1,4 +1,4 @@
-"""The same id, seed and actions give the same bytes: in other processes, threads, copies and pickles."""
+"""The same id, seed and actions give the same bytes: in another process, threads, copies and pickles."""
 
 from __future__ import annotations
 
@@ -28,33 +28,27 @@ for line in sys.stdin:
 
 
 @pytest.fixture(scope="module")
-def other_processes() -> Iterator[list[subprocess.Popen[str]]]:
-    """Two processes with hash seeds of their own, which answer a setup with the digest of its transcript."""
+def other_process() -> Iterator[subprocess.Popen[str]]:
+    """A process with a hash seed of its own, which answers a setup with the digest of its transcript."""
     paths = os.pathsep.join([str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(HERE)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for hash_seed in ("1", "2")
-    ]
-    yield processes
-    for process in processes:
-        process.communicate()
+    hash_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
+    process = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, str(HERE)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": paths},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    yield process
+    process.communicate()
 
 
-def test_other_processes_give_the_same_bytes(setup: Setup, other_processes: list[subprocess.Popen[str]]) -> None:
-    for process in other_processes:
-        assert process.stdin is not None
-        process.stdin.write(json.dumps([setup.id, setup.kwargs]) + "\n")
-        process.stdin.flush()
+def test_another_process_gives_the_same_bytes(setup: Setup, other_process: subprocess.Popen[str]) -> None:
+    assert other_process.stdin is not None and other_process.stdout is not None
+    other_process.stdin.write(json.dumps([setup.id, setup.kwargs]) + "\n")
+    other_process.stdin.flush()
     expected = digest(transcript(setup, seed=5))
-    for process in other_processes:
-        assert process.stdout is not None
-        assert process.stdout.readline().strip() == expected
+    assert other_process.stdout.readline().strip() == expected
     assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
 
 

@@ -13,7 +13,7 @@ from public_data import find_data_dir
 
 import factgym
 
-SHORT_EPISODES = 10
+SHORT_EPISODES = 6
 EPISODE_LIMIT = 10**9 if os.environ.get("FACTGYM_GOLDEN") == "full" else SHORT_EPISODES
 
 GOLDEN: dict[str, dict[str, list[Row]]] = {}

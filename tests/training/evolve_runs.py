@@ -15,13 +15,13 @@ from factgym.training.trainer import find_trainer
 
 
 def small(**changes: Any) -> EvolveSettings:
-    """Settings under which a round takes about a second."""
+    """Settings under which a round takes about half a second."""
     values: dict[str, Any] = {
         "benchmarks": ("generated-validation", "generated-ood"),
-        "size": 60,
-        "material": 90,
-        "warm_up": 50,
-        "budgets": (24,),
+        "size": 40,
+        "material": 60,
+        "warm_up": 32,
+        "budgets": (16,),
     }
     return EvolveSettings(**values | changes)
 
