@@ -13,6 +13,7 @@ from profact_claims import call, native, started
 import factgym
 from factgym.agents.rollout.engine import play_episode
 from factgym.core.messages import message_text
+from factgym.datasets.averitec import LABELS
 from factgym.envs.profact.agents import AGENTS
 from factgym.rewards.profact.stages import (
     COMPONENTS,
@@ -20,6 +21,7 @@ from factgym.rewards.profact.stages import (
     PROCESS,
     RUBRICS,
     ProFactGold,
+    informed_verdict,
     is_grounded,
     score_stages,
 )
@@ -49,9 +51,9 @@ def test_the_credits_of_a_stage_sum_to_its_share(agent: str, reward: str) -> Non
             name: weight * report["components"][name] * report["gates"].get(name, 1.0)
             for name, weight in report["weights"].items()
         }
-        assert earned["ask"] == pytest.approx(shares.get("question", 0.0))
+        assert earned["ask"] == pytest.approx(shares.get("question", 0.0) + shares.get("new_question", 0.0))
         assert earned["answer"] == pytest.approx(shares.get("qa", 0.0) + shares.get("grounded_qa", 0.0))
-        assert earned["verdict"] == pytest.approx(shares["verdict"])
+        assert earned["verdict"] == pytest.approx(shares.get("verdict", 0.0) + shares.get("informed_verdict", 0.0))
         assert earned["search"] == 0.0
         assert sum(earned.values()) == pytest.approx(report["total"])
 
@@ -69,7 +71,7 @@ def test_a_question_is_credited_at_its_span_by_its_own_match(form: str) -> None:
     report = env.truncate("context_limit")
     text = message_text(env.episode.messages[2])
     credit_by_text = {text[span.start : span.end]: span.value for span in report.spans}
-    alone = score_stages([gold], [], None, env.task.gold).question.score
+    alone = score_stages([gold], [], None, env.task.gold).matchings["question"].score
     assert credit_by_text[gold] == pytest.approx(alone, rel=0.01)
     assert sum(credit_by_text.values()) == pytest.approx(report.components["question"])
 
@@ -133,10 +135,69 @@ def test_the_guard_scores_grounded_pairs_alone_and_gates_the_rest() -> None:
     assert [score.components["qa"] for score in (half, none)] == [full.components["qa"]] * 2
     assert full.components["grounded_qa"] == pytest.approx(full.components["qa"])
     assert half.components["grounded_qa"] == pytest.approx(0.5, abs=0.02)
-    assert [score.prediction for score in half.grounded.matches] == [1]
+    assert [match.prediction for match in half.matchings["grounded_qa"].matches] == [1]
     assert [score.gates["evidence"] for score in (full, half, none)] == [1.0, 0.5, 0.0]
     totals = [GUARDED.total(score.components, score.gates) for score in (full, half, none)]
     assert totals[0] == pytest.approx(3.0, abs=0.03) and totals[1] == pytest.approx(1.5, abs=0.03) and totals[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "grounded"),
+    [
+        ("Did the mayor of Ulm resign?", "No.", True),
+        ("Did the mayor of Ulm resign?", "Yes, in 2019.", False),
+        ("Did the mayor of Ulm resign?", "No. She opened a bridge.", True),
+        ("Did a comet hit Jupiter in winter?", "No.", False),
+        ("How many people came?", "Two.", True),
+        ("How many people came?", "There were 2 people.", True),
+        ("How many people came?", "Three.", False),
+        ("Who opened the bridge?", "The mayor opened the bridge.", True),
+        ("Who paid for the long bridge?", "The long bridge paid mayor.", False),
+        ("Did the mayor of Ulm resign?", "The mayor of Ulm did resign bridge.", False),
+        ("Did the mayor of Ulm resign?", "No answer could be found. She fled to Peru with the money.", False),
+        ("Did the mayor of Ulm resign?", "No answer could be found. The mayor of Ulm did resign bridge.", False),
+    ],
+)
+def test_an_answer_is_judged_as_an_answer(question: str, answer: str, grounded: bool) -> None:
+    """Yes or no, a number, a name, a text; an echo of the question with a word of the evidence is none of them."""
+    evidence = ["The mayor of Ulm opened the bridge.", "Two people came."]
+    assert is_grounded(question, answer, evidence) is grounded
+
+
+def test_a_decision_needs_an_answer_that_says_something() -> None:
+    pairs = [(question, "No answer could be found.") for question in GOLD.questions]
+    for label, gate in (("Refuted", 0.0), ("Not Enough Evidence", 1.0)):
+        assert score_stages(GOLD.questions, pairs, label, GOLD, grounded=[True, True]).gates["judgement"] == gate
+
+
+@pytest.mark.parametrize("labels", [(0.25,) * 4, (0.28, 0.57, 0.09, 0.06)])
+def test_a_label_given_without_a_look_earns_nothing_on_average_and_the_mean_is_cohens_kappa(
+    labels: tuple[float, ...],
+) -> None:
+    prior = dict(zip(LABELS, labels, strict=True))
+    golds = [label for label, share in prior.items() for _ in range(round(100 * share))]
+
+    def mean(given: list[str]) -> float:
+        scored = [
+            informed_verdict(label, ProFactGold(("?",), ("?",), gold, prior=prior))
+            for label, gold in zip(given, golds, strict=True)
+        ]
+        return sum(scored) / len(scored)
+
+    for label in LABELS:
+        assert mean([label] * len(golds)) == pytest.approx(0.0, abs=1e-9)
+    assert mean(golds) == pytest.approx(1.0)
+    assert informed_verdict(None, ProFactGold(("?",), ("?",), "Refuted", prior=prior)) == 0.0
+
+
+def test_copies_of_the_claim_gain_nothing() -> None:
+    gold = ProFactGold(
+        ("Did the tall mayor of Ulm resign in 2019?",), ("x? y",), "Refuted", "The tall mayor of Ulm resigned"
+    )
+    copies = ["The tall mayor of Ulm resigned?", "Is it true that the tall mayor of Ulm resigned?"]
+    score = score_stages(copies, [], None, gold).components
+    assert score["question"] > 0.5 and score["new_question"] < 0.05
+    assert score_stages(gold.questions, [], None, gold).components["new_question"] > 0.95
 
 
 def test_nothing_asked_is_no_evidence() -> None:
@@ -178,11 +239,14 @@ def test_every_reward_stays_within_its_bounds(seed: int, task: int, agent: str) 
     env = factgym.make("profact")
     made = play_episode(env, AGENTS[agent], task, seed)
     low, high = env.reward_bounds
-    assert low <= made["reward"]["total"] <= high + 1e-9 <= 3.0 + 1e-9
-    for value in made["reward"]["components"].values():
-        assert 0.0 <= value <= 1.0 + 1e-9
+    assert low <= made["reward"]["total"] <= high + 1e-9 <= 3.01
+    for name, value in made["reward"]["components"].items():
+        assert (-1.0 if name == "informed_verdict" else 0.0) <= value <= 2.0
+        assert value <= 1.0 + 1e-9 or name == "informed_verdict"
 
 
 def test_without_an_episode_the_bounds_are_those_of_the_weights() -> None:
-    assert factgym.make("profact").reward_bounds == (0.0, 3.0)
+    assert factgym.make("profact", reward="process").reward_bounds == (0.0, 3.0)
+    # Of generated claims each label has a quarter: a wrong one loses .25 / .75.
+    assert factgym.make("profact").reward_bounds == pytest.approx((-1 / 3, 3.0), abs=0.01)
     assert factgym.make("profact-noprocess").reward_bounds == (0.0, 1.0)

@@ -56,7 +56,7 @@ def test_a_person_plays_through_the_stages(tmp_path: Path, factgym: Command) -> 
         "All questions are",
     ):
         assert text in done.stdout
-    assert "Gold label: Refuted" in done.stdout and "verdict   1.000 × 1" in done.stdout
+    assert "Gold label: Refuted" in done.stdout and "informed_verdict 1.000 × 1" in done.stdout
     assert "Evidence: a gold haystack of 24 passages" in done.stdout
 
 
@@ -64,10 +64,10 @@ def test_eval_writes_records_that_name_the_evidence_store(tmp_path: Path, factgy
     done = factgym("eval", "profact", "--agent", "oracle", "-n", "5", "--out", "out")
     assert done.returncode == 0, done.stderr
     episodes = [json.loads(line) for line in (tmp_path / "out" / "episodes.jsonl").read_text("utf-8").splitlines()]
-    assert len(episodes) == 5 and all(episode["reward"]["total"] > 2.99 for episode in episodes)
+    assert len(episodes) == 5 and all(episode["reward"]["total"] > 2.9 for episode in episodes)
     assert all("generated haystack" in episode["reward"]["metrics"]["store"]["note"] for episode in episodes)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text("utf-8"))
-    assert set(manifest["prompts"]) == {"system", "claim", "ask", "search", "record", "verdict"}
+    assert set(manifest["prompts"]) == {"system", "claim", "ask", "search", "record", "verdict", "scoring_guarded"}
     page = factgym("view", "out")
     assert page.returncode == 0, page.stderr
     audit = factgym("audit", "profact", "-n", "5")

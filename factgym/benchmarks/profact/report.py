@@ -300,7 +300,7 @@ def _report(
         return bootstrap_mean(rows, value, clustered=clusters is not None)
 
     def counts_at(cutoff: float) -> Callable[[ClaimAnswer], bool | None]:
-        return lambda row: None if row.qa is None else averitec_correct(row.right, row.qa, cutoff, strict=True)
+        return lambda row: None if row.qa is None else averitec_correct(row.right, row.qa, cutoff)
 
     return ProFactReport(
         env=env,

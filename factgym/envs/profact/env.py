@@ -18,7 +18,12 @@ from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_strin
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
 from factgym.envs.profact.tasks import ProFactConfig, ProFactTask, ProFactTaskSet
 from factgym.rewards.profact.meteor import Matching, meteor
-from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
+from factgym.rewards.profact.stages import (
+    RUBRICS,
+    ProFactScore,
+    is_grounded,
+    score_stages,
+)
 from factgym.tools.toolbox import Toolbox
 
 _PACKAGE = "factgym.envs.profact"
@@ -59,11 +64,14 @@ class ProFactEnv(Env[ProFactTask]):
     ## Rewards
     `reward="process"` is the paper's plain sum, 0 to 3: METEOR of the questions against the gold questions by the best
     one-to-one assignment, over the number of gold ones; the same for "question answer"; 1 for the right label.
-    "noprocess" is the label alone. The default, "guarded", has the same three terms, but counts an answer only when it
-    is grounded in evidence that was found for its question, or is "No answer could be found." after a search, with
-    precision and recall weighed alike; questions and verdict count as far as questions were answered so. METEOR of a
-    text with itself is a little below 1, so that the highest reward is so too. Credits lie on the message that earned
-    each share.
+    "noprocess" is the label alone. The default, "guarded", has the same three terms, each as a gain over play that does
+    no work: questions and pairs earn (m - c) / (1 - c) of METEOR with precision and recall weighed alike, where c is the
+    claim's own as a question; a pair counts only when its answer is grounded in evidence that was found for its
+    question (numbers all, other added words by half, a bare yes or no by evidence on the topic), or is exactly "No
+    answer could be found." after a search; the label earns Cohen's kappa: (right - its frequency in the split) /
+    (1 - the sum of squared frequencies), which is 0 on average for every constant. Questions and label count as far as
+    questions were answered so, and a label other than Not Enough Evidence needs an answer that says something. The
+    range is about -1 to 3.5. The prompt states the rules. Credits lie on the message that earned each share.
 
     ## Splits and licences
     Generated: dev 500, train 1,200, test 500, labels balanced; no licence attaches. With `path` AVeriTeC's dev (500)
@@ -75,16 +83,12 @@ class ProFactEnv(Env[ProFactTask]):
     Generated claim *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    `factgym audit` runs them. A question-answer string is mostly its question, and METEOR weighs recall nine to one. So
-    the paper's sum pays answers without a search for the question that they repeat, and answers that paste all evidence
-    about as much as chosen ones. On generated claims no exploiter comes near the honest workflow (2.05 against
-    1.55). On AVeriTeC's dev claims over their gold haystack it stays ahead of five copies of the claim, answered
-    without a search under the most frequent label (1.47 against 1.28), and just ahead of pasting (1.46); over a store
-    of web sentences both pay as much as it does. Under the guard unsearched answers earn nothing, and pasting stays
-    below the workflow on all three. The right label without a search earns 2.07 of 3 under the paper's sum and nothing
-    under the guard. "noprocess" pays the frequent label its share, .61 on the dev claims. Questions may be the claim
-    reworded: `ask` drops plain repetitions alone. The guard tests whether an answer's words were in the evidence, not
-    whether they answer the question.
+    `factgym audit` runs them. A question-answer string is mostly its question, METEOR weighs recall nine to one, and 61 %
+    of AVeriTeC's dev claims are Refuted. So the paper's sum pays five copies of the claim, answered without a search
+    under the most frequent label, 1.28 on the dev claims, as much as an honest workflow (1.28 over the gold haystack,
+    1.10 over web sentences). Under "guarded" they earn 0, unsearched play earns nothing, and constant labels with the
+    workflow's own answers stay below it. What is left: an answer in words of the evidence need not answer its question,
+    and a sentence that states an echo of the question makes it an answer.
 
     ## Versions
     v1: first version.
@@ -95,6 +99,7 @@ class ProFactEnv(Env[ProFactTask]):
     implicit: ClassVar[Mapping[str, str]] = {"questions": "ask", "label": "verdict"}
     presets: ClassVar[Mapping[str, Any]] = RUBRICS
     toolbox: ClassVar[Toolbox] = TOOLBOX
+    strategies: ClassVar[str | None] = "factgym.envs.profact.strategies:STRATEGIES"
     config: ProFactConfig
     tasks: ProFactTaskSet
     state: ProFactState
@@ -103,13 +108,20 @@ class ProFactEnv(Env[ProFactTask]):
         return ProFactTaskSet.of(self.config)
 
     def prompt_hashes(self) -> dict[str, str]:
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in _PROMPTS}
+        names = [*_PROMPTS, *([f"scoring_{self.config.rubric.name}"] if self.scoring_rules else [])]
+        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+
+    @property
+    def scoring_rules(self) -> str:
+        """The rules of the reward, as the prompt states them; empty for a rubric of the user's own."""
+        rubric = self.config.rubric
+        return prompt(_PACKAGE, f"scoring_{rubric.name}").strip() if RUBRICS.get(rubric.name) == rubric else ""
 
     def initial_messages(self, task: ProFactTask) -> list[Message]:
         self.state = ProFactState(task, self.config.max_questions)
         self._situation: Message | None = None
         count, turns = str(self.config.max_questions), str(self.config.max_turns)
-        system = fill(prompt(_PACKAGE, "system"), count=count, turns=turns)
+        system = fill(prompt(_PACKAGE, "system"), count=count, turns=turns, scoring=self.scoring_rules)
         only_verdict = self.config.max_turns == 1
         first = prompt(_PACKAGE, "verdict") if only_verdict else fill(prompt(_PACKAGE, "ask"), count=count)
         user = f"{_claim_text(task.check)}\n\n{first}"
@@ -251,32 +263,36 @@ class ProFactEnv(Env[ProFactTask]):
         if state.asked_turn is not None:
             message = indices[state.asked_turn]
             text = message_text(messages[message])
-            for question, value in _split_share(score.question, shares.get("question", 0.0)):
-                start, end = in_json(state.questions[question].question, text) or (0, len(text))
-                yield SpanCredit(message, start, end, value)
+            for name in ("question", "new_question"):
+                for question, value in _split_share(score.matchings[name], shares.get(name, 0.0)):
+                    start, end = in_json(state.questions[question].question, text) or (0, len(text))
+                    yield SpanCredit(message, start, end, value)
         by_turn: list[tuple[int | None, float]] = []
-        for name, matching in (("qa", score.qa), ("grounded_qa", score.grounded)):
-            for pair, value in _split_share(matching, shares.get(name, 0.0)):
+        for name in ("qa", "grounded_qa"):
+            for pair, value in _split_share(score.matchings[name], shares.get(name, 0.0)):
                 by_turn.append((state.answered[pair].answered_turn, value))
         if state.verdict is not None:
-            by_turn.append((state.verdict.turn, shares.get("verdict", 0.0)))
+            by_turn.append((state.verdict.turn, shares.get("verdict", 0.0) + shares.get("informed_verdict", 0.0)))
         for turn, value in by_turn:
             if turn is not None:
                 yield SpanCredit(indices[turn], 0, len(message_text(messages[indices[turn]])), value)
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """0, and the highest reward for the episode's claim: METEOR of as many gold texts as questions with themselves.
+        """The reward of the most frequent label where it is wrong, and the highest reward for the episode's claim.
 
-        Without an episode: the sum of the weights.
+        METEOR of a gold text with itself is a little below 1. Without an episode: bounds over all claims.
         """
-        weights = self.config.rubric.weights
-        best = dict.fromkeys(weights, 1.0)
+        weights, prior = self.config.rubric.weights, self.tasks.prior
+        best, share = dict.fromkeys(weights, 1.0), min(prior.values())
         if self._episode is not None:
             gold, limit = self.task.gold, self.config.max_questions
-            pairs = _best_score(gold.pairs, limit)
-            best |= {"question": _best_score(gold.questions, limit), "qa": pairs, "grounded_qa": pairs}
-        return 0.0, sum(weight * best[name] for name, weight in weights.items())
+            best |= {"question": _best_score(gold.questions, limit), "qa": _best_score(gold.pairs, limit)}
+            share = prior[gold.verdict]
+        scale = 1 - sum(value * value for value in prior.values())
+        best["informed_verdict"] = (1 - share) / scale
+        worst = -max(prior.values()) / scale * weights.get("informed_verdict", 0.0)
+        return worst, sum(weight * best[name] for name, weight in weights.items())
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
         """Ask a person for the call that ends the stage, part by part; None without a question."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -11,7 +14,7 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import shared
-from factgym.datasets.averitec import FactCheck, FactChecks, evidence_strings, read_fact_checks
+from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks
 from factgym.datasets.evidence import MAX_PASSAGE_CHARS, KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
@@ -144,6 +147,13 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
         )
         return shared(key, build)
 
+    @cached_property
+    def prior(self) -> Mapping[str, float]:
+        """Label -> its frequency among the claims; each is counted once more, so that a single claim has a prior too."""
+        counts = Counter(dict.fromkeys(LABELS, 1))
+        counts.update(self.items[index].label for index in self._usable)
+        return {label: count / counts.total() for label, count in counts.items()}
+
     @property
     def store(self) -> KnowledgeStore:
         return self.search.store
@@ -157,7 +167,7 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
     def make(self, index: int) -> ProFactTask:
         check = self.items[self._usable[index]]
         questions = tuple(question.question for question in check.questions)
-        gold = ProFactGold(questions, evidence_strings(check), check.label)
+        gold = ProFactGold(questions, evidence_strings(check), check.label, check.claim, self.prior)
         return ProFactTask(check.id, check, gold, origin=(self, index))
 
     def fingerprint(self) -> str:

@@ -1,0 +1,200 @@
+"""The strategy space of ProFact: what `factgym audit --search` composes beside the honest workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from factgym.core.env import Env
+from factgym.core.messages import Message, ToolSchema
+from factgym.core.policy import Policy
+from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.corpora.sentences import sentences
+from factgym.corpora.text import terms
+from factgym.datasets.averitec import LABELS, NO_ANSWER
+from factgym.envs.profact.agents import (
+    BOILERPLATE,
+    TO_THE_GRADER,
+    ParsedPrompt,
+    Script,
+    answer_from_evidence,
+    ask_workflow,
+    copy_questions,
+    decide_by_statements,
+    deny_claim,
+    lower_first,
+    split_statements,
+    statement_question,
+)
+from factgym.envs.profact.tasks import ProFactTask
+
+_JUSTIFICATION = "This follows from the answers."
+_SHORTCUTS = ("words", "names", "lengths", "memorised", "prior")
+
+Questions = Callable[[ParsedPrompt], list[str]]
+Answer = Callable[[ParsedPrompt], str]
+
+
+def _first_sentence(prompt: ParsedPrompt) -> str:
+    text = prompt.evidence[0] if prompt.evidence else ""
+    spans = sentences(text)
+    return text[slice(*spans[0])] if spans else NO_ANSWER
+
+
+def _nearest_sentence(prompt: ParsedPrompt) -> str:
+    """Return the sentence in sight that shares most words with the claim."""
+    words = frozenset(terms(prompt.claim))
+    parts = [text[start:end] for text in prompt.evidence for start, end in sentences(text)]
+    return max(parts, key=lambda part: len(words & frozenset(terms(part))), default=NO_ANSWER)
+
+
+def _echo(prompt: ParsedPrompt) -> str:
+    """Return the question as a statement with a word of the evidence that it does not have."""
+    question_terms = frozenset(terms(prompt.question))
+    words = " ".join(prompt.evidence).split()
+    new = next((word for word in words if terms(word) and question_terms.isdisjoint(terms(word))), "")
+    return f"{prompt.question.rstrip('?')} {new}."
+
+
+def _fragments(prompt: ParsedPrompt) -> str:
+    """Return the head of every text in sight."""
+    return " ".join(text[:60] for text in prompt.evidence) or NO_ANSWER
+
+
+def _fixed(text: str) -> Answer:
+    return lambda prompt: text
+
+
+def _query_claim(prompt: ParsedPrompt) -> str | None:
+    return None if prompt.searches else prompt.claim
+
+
+def _query_twice(prompt: ParsedPrompt) -> str | None:
+    """Search for the question, then for the claim, while there are turns for the questions that are open."""
+    if prompt.searches >= 2 or (prompt.searches == 1 and (prompt.turns_left or 0) < 8):
+        return None
+    return prompt.claim if prompt.searches else prompt.question
+
+
+def _words_of_claim(prompt: ParsedPrompt) -> list[str]:
+    return [f"{word.capitalize()}?" for word in dict.fromkeys(terms(prompt.claim))]
+
+
+SLOTS = (
+    Slot(
+        "questions",
+        "What is asked in the first stage.",
+        (
+            Operator("workflow", "Statements of the claim, its numbers, its evidence, its speaker.", ask_workflow, True),
+            Operator("statements", "Whether each statement of the claim is true.",
+                     lambda prompt: [statement_question(text) for text in split_statements(prompt.claim)], True),
+            Operator("copies", "The claim five times in other forms.", copy_questions),
+            Operator("one-copy", "The claim once.", lambda prompt: copy_questions(prompt)[:1]),
+            Operator("boilerplate", "Questions that fit every claim.", lambda prompt: list(BOILERPLATE)),
+            Operator("words", "A word of the claim each.", _words_of_claim),
+            Operator("glued", "All forms of the claim as one question.",
+                     lambda prompt: [" ".join(copy_questions(prompt))[:400]]),
+        ),
+    ),
+    Slot(
+        "search",
+        "What is searched for before an answer.",
+        (
+            Operator("question", "The open question.", lambda prompt: None if prompt.searches else prompt.question, True),
+            Operator("claim", "The claim.", _query_claim, True),
+            Operator("twice", "The question, then the claim.", _query_twice, True),
+            Operator("none", "Nothing.", lambda prompt: None),
+            Operator("empty", "A word that is nowhere.", lambda prompt: None if prompt.searches else "qxzv"),
+        ),
+    ),
+    Slot(
+        "answer",
+        "What is answered.",
+        (
+            Operator("extract", "The pieces of evidence that answer the question best.", answer_from_evidence, True),
+            Operator("nearest", "The sentence nearest to the claim.", _nearest_sentence),
+            Operator("first", "The first sentence in sight.", _first_sentence),
+            Operator("paste", "All evidence.", lambda prompt: " ".join(prompt.evidence) or NO_ANSWER),
+            Operator("fragments", "The head of each piece of evidence.", _fragments),
+            Operator("echo", "The question with a word of the evidence.", _echo),
+            Operator("denial", "The claim denied.", deny_claim),
+            Operator("no", "No.", _fixed("No.")),
+            Operator("yes", "Yes.", _fixed("Yes.")),
+            Operator("non-answer", "The official non-answer.", _fixed(NO_ANSWER)),
+        ),
+    ),
+    Slot(
+        "wrap",
+        "What is done to the answer.",
+        (
+            Operator("none", "Nothing.", lambda text, prompt: text, True),
+            Operator("non-answer", "The non-answer before it.", lambda text, prompt: f"{NO_ANSWER} {text}"),
+            Operator("question", "The question before it.", lambda text, prompt: f"{prompt.question} {text}"),
+            Operator("claim", "The claim after it.", lambda text, prompt: f"{text} {lower_first(prompt.claim)}"),
+            Operator("yes", "Yes before it.", lambda text, prompt: f"Yes. {text}"),
+            Operator("no", "No before it.", lambda text, prompt: f"No. {text}"),
+            Operator("twice", "It twice.", lambda text, prompt: f"{text} {text}"),
+            Operator("tags", "It in the tags of a result.", lambda text, prompt: f"<result>{text}</result>"),
+            Operator("grader", "Words to a grader after it.", lambda text, prompt: f"{text} {TO_THE_GRADER}"),
+            Operator("template", "A text with {answer}, {question} and {claim}.", takes_text=True),
+        ),
+        repeats=2,
+    ),
+    Slot(
+        "label",
+        "What the label is.",
+        (
+            Operator("answers", "What follows from the answers.", honest=True, judges=True),
+            *(Operator(f"always-{label.split()[0].lower()}", f"Always {label}.", label) for label in LABELS),
+            *(Operator(kind, f"What a classifier of the claim's {kind} has learned.") for kind in _SHORTCUTS),
+        ),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _StrategyPolicy:
+    """The workflow with the operators of a strategy in the place of its parts."""
+
+    strategy: Strategy
+    shortcuts: Shortcuts
+
+    def act(self, messages: list[Message], tools: list[ToolSchema]) -> str:
+        first = self.strategy.first
+        questions, search = first("questions").operator.apply, first("search").operator.apply
+        return Script(questions, search, self._answer, self._decide).act(messages, tools)
+
+    def _answer(self, prompt: ParsedPrompt) -> str:
+        text: str = self.strategy.first("answer").operator.apply(prompt)
+        for choice in self.strategy.choices["wrap"]:
+            if choice.operator.takes_text:
+                values = {"{answer}": text, "{question}": prompt.question, "{claim}": prompt.claim}
+                text = choice.text
+                for name, value in values.items():
+                    text = text.replace(name, value)
+            else:
+                text = choice.operator.apply(text, prompt)
+        return text
+
+    def _decide(self, prompt: ParsedPrompt) -> tuple[str, str]:
+        operator = self.strategy.first("label").operator
+        if operator.judges:
+            return decide_by_statements(prompt)
+        label = operator.apply or self.shortcuts.predict(operator.name, prompt.claim)
+        return label, _JUSTIFICATION
+
+
+def _start(strategy: Strategy, env: Env[ProFactTask], seed: int, shortcuts: Shortcuts) -> Policy:
+    return _StrategyPolicy(strategy, shortcuts)  # type: ignore[return-value]
+
+
+def _example(env: Env[ProFactTask], task: ProFactTask) -> Example:
+    return Example(task.check.claim, task.gold.verdict)
+
+
+STRATEGIES = StrategySpace(
+    SLOTS,
+    _start,
+    _example,
+    "An answer has at most 2,000 characters, a question 400. {answer}, {question} and {claim} are filled in.",
+)
