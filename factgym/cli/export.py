@@ -11,8 +11,8 @@ from factgym.core.errors import ConfigError
 
 _CHAT = ("reasoning", "arguments")
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "sft": (*_CHAT, "min_reward", "best", "only_submitted", "no_errors"),
-    "preferences": (*_CHAT, "margin", "pairs", "max_pairs"),
+    "sft": (*_CHAT, "min_reward", "best", "only_submitted", "no_errors", "allow_oracle"),
+    "preferences": (*_CHAT, "margin", "pairs", "max_pairs", "allow_oracle"),
     "table": (),
 }
 """Format -> its options."""
@@ -50,6 +50,10 @@ def export(
         Literal["best-worst", "all"] | None, typer.Option(help="preferences: which pairs of a group.")
     ] = None,
     max_pairs: Annotated[int | None, typer.Option(min=1, help="preferences: maximum pairs of a group.")] = None,
+    allow_oracle: Annotated[
+        bool | None,
+        typer.Option("--allow-oracle", help="sft, preferences: accept runs of an oracle (--agent teacher is better)."),
+    ] = None,
 ) -> None:
     """Turn runs into training data or a table. The file appears when it is complete, or not at all."""
     from factgym.agents.export.source import Form
@@ -59,6 +63,7 @@ def export(
     options: dict[str, Any] = {
         "min_reward": min_reward, "best": best, "only_submitted": only_submitted, "no_errors": no_errors,
         "reasoning": reasoning, "arguments": arguments, "margin": margin, "pairs": pairs, "max_pairs": max_pairs,
+        "allow_oracle": allow_oracle,
     }  # fmt: skip
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():

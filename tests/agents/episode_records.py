@@ -102,6 +102,7 @@ def write(folder: Path, records: list[Json], **manifest: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "episodes.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     facts = {"env": records[0]["env"], "version": records[0]["version"], "n": len(records)} if records else {}
+    facts |= {"agent": "recorded"}
     (folder / "manifest.json").write_text(json.dumps(facts | manifest), "utf-8")
     return folder
 

@@ -326,7 +326,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, base):
 
 
 def test_runs_of_different_environments_need_mixed(tmp_path, base):
-    other = base | {"env": "claimcheck-ood"}
+    other = base | {"env": "claimcheck-ood", "agent": "nli"}
     runs = [made.write(tmp_path / "a", [base]), made.write(tmp_path / "b", [other])]
     with pytest.raises(ConfigError, match=r"b is of claimcheck-ood v1, .* claimcheck-multihop v1: .*--mixed"):
         export_sft(runs, tmp_path / "out")
@@ -451,3 +451,42 @@ def test_options_of_another_format_are_refused(run, tmp_path, to, args, expected
     assert isinstance(error, ConfigError)
     assert expected in str(error)
     assert not (tmp_path / "out").exists()
+
+
+TEACHER = {"kind": "scripted", "role": "teacher"}
+ORACLE = {"kind": "scripted", "role": "oracle"}
+ENSEMBLE = {"kind": "majority", "models": [{"agent": "teacher", **TEACHER}, {"agent": "expert", **ORACLE}]}
+
+
+@pytest.mark.parametrize("to", ["sft", "preferences"])
+@pytest.mark.parametrize(
+    ("agent", "details", "refused"),
+    [
+        ("expert", ORACLE, True),
+        ("oracle", None, True),
+        ("majority:2", ENSEMBLE, True),
+        ("teacher", TEACHER, False),
+        ("oracle", {"kind": "endpoint", "role": "student"}, False),
+    ],
+)
+def test_training_data_of_an_oracle_are_refused(tmp_path, base, to, agent, details, refused):
+    known = {"agent_details": details} if details else {}
+    run = made.write(tmp_path / "run", [base, made.sample_of(base, 1, 0.2)], agent=agent, **known)
+    out = tmp_path / "out.jsonl"
+    done = call(run, out, "--to", to)
+    if refused:
+        assert isinstance(done.exception, ConfigError)
+        message = str(done.exception)
+        assert "--agent teacher" in message and "--allow-oracle" in message and "\n" not in message
+        assert not out.exists()
+        done = call(run, out, "--to", to, "--allow-oracle")
+    assert done.exit_code == 0, done.output
+    assert made.lines_of(out)
+
+
+def test_a_run_without_a_manifest_is_judged_by_its_episodes(tmp_path, base):
+    run = made.write(tmp_path / "run", [base])
+    (run / "manifest.json").unlink()
+    with pytest.raises(ConfigError, match="was played by an oracle"):
+        export_sft([run], tmp_path / "out.jsonl")
+    assert export_sft([run], tmp_path / "out.jsonl", SftOptions(allow_oracle=True)).lines == 1

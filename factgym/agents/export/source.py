@@ -9,7 +9,7 @@ turns, tools that opened later), each turn is a conversation of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,15 +26,20 @@ EpisodeIndex = tuple[int, int]
 
 
 class Source:
-    """One or several runs. Raises ConfigError when they are of different environments or versions, unless `mixed`."""
+    """One or several runs.
 
-    def __init__(self, folders: Sequence[Path], mixed: bool = False) -> None:
+    Raises ConfigError when they are of different environments or versions, unless `mixed`, and when an oracle played
+    one, unless `allow_oracle`.
+    """
+
+    def __init__(self, folders: Sequence[Path], mixed: bool = False, allow_oracle: bool = False) -> None:
         self.runs = [read_run(folder) for folder in folders]
-        self.mixed = mixed
+        self.mixed, self.allow_oracle = mixed, allow_oracle
         self._kind: tuple[Any, Any] | None = None
         self._names: list[tuple[str, int]] = []
         for run in self.runs:
             self._check_kind(run.manifest, run)
+            self._check_agent(run.manifest, run)
 
     def _check_kind(self, about: Any, run: Run) -> None:
         if "env" not in about:
@@ -45,6 +50,13 @@ class Source:
             raise ConfigError(
                 f"{run.folder} is of {kind[0]} v{kind[1]}, the first run of {first[0]} v{first[1]}: "
                 "export them one by one, or together with --mixed"
+            )
+
+    def _check_agent(self, about: Mapping[str, Any], run: Run) -> None:
+        if not self.allow_oracle and _is_oracle(about):
+            raise ConfigError(
+                f"{run.folder} was played by an oracle, which acts on gold that it was never shown: to train on it "
+                "teaches guessing. Play with `--agent teacher`, or export it all the same with --allow-oracle"
             )
 
     def _read(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
@@ -64,6 +76,8 @@ class Source:
                 task = f"task {episode['task']!r:.80} sample {episode.get('sample')!r:.20}"
                 raise DataError(f"{run.folder}, episode {index[1] + 1} ({task}): {error}") from None
             self._check_kind(episode, run)
+            if "agent" not in run.manifest:
+                self._check_agent(episode, run)
             self._names.append((episode["task"], episode["sample"]))
             yield index, episode
 
@@ -75,6 +89,20 @@ class Source:
                 folder = self.runs[index[0]].folder
                 raise DataError(f"{folder} changed while it was read: export it when it is finished")
             yield index, episode
+
+
+def _is_oracle(about: Mapping[str, Any]) -> bool:
+    """Whether an oracle played, by itself or in an ensemble. Older runs do not name the role: the name decides."""
+
+    def roles(details: Any) -> Iterator[Any]:
+        if isinstance(details, Mapping):
+            yield details.get("role")
+        values = details.values() if isinstance(details, Mapping) else details if isinstance(details, list) else ()
+        for value in values:
+            yield from roles(value)
+
+    named = [role for role in roles(about.get("agent_details")) if role is not None]
+    return "oracle" in named or (not named and about.get("agent") == "oracle")
 
 
 def fault_of(episode: Episode) -> str | None:

@@ -33,13 +33,15 @@ class SftOptions(Settings):
 
     min_reward: minimum of the total. best: episodes of a task, at most, with the highest totals (None: all).
     only_submitted: leave out episodes that ended at a limit. no_errors: leave out episodes with a malformed or refused
-    action. Replies that were cut off at their token limit and doubles are always left out.
+    action. allow_oracle: accept runs of an oracle. Replies that were cut off at their token limit and doubles are
+    always left out.
     """
 
     min_reward: FiniteFloat | None = None
     best: AtLeastOne | None = None
     only_submitted: bool = True
     no_errors: bool = False
+    allow_oracle: bool = False
     form: Form = Form()
 
     def objection(self, episode: Episode) -> str | None:
@@ -63,10 +65,11 @@ def export_sft(
 ) -> Summary:
     """Write one line for each episode that qualifies (or for each of its turns, see `conversations`).
 
-    Raises ConfigError for runs that do not fit together or a file that exists, DataError for broken runs and when
+    Raises ConfigError for runs that do not fit together, runs of an oracle or a file that exists, DataError for broken runs and when
     nothing qualifies.
     """
-    options, source, summary = options or SftOptions(), Source(runs, mixed), Summary(out, "line")
+    options = options or SftOptions()
+    source, summary = Source(runs, mixed, options.allow_oracle), Summary(out, "line")
     with atomic_file(out, force) as file:
         chosen = _choose(source, options, summary)
         for index, episode in source.second_pass():
@@ -121,12 +124,13 @@ class PreferenceOptions(Settings):
     """Selection and form of the pairs. A better episode whose reply was cut off may be rejected, but is never chosen.
 
     margin: minimum difference of the totals; equal ones are never a pair. pairs: the best against the worst of a
-    group, or all that differ enough, the widest `max_pairs` of each group.
+    group, or all that differ enough, the widest `max_pairs` of each group. allow_oracle: accept runs of an oracle.
     """
 
     margin: NonNegative = 0.0
     pairs: Pairing = "best-worst"
     max_pairs: AtLeastOne = 32
+    allow_oracle: bool = False
     form: Form = Form()
 
 
@@ -155,7 +159,8 @@ def export_preferences(
     mixed: bool = False,
 ) -> Summary:
     """Write the pairs of every group. Raises as `export_sft`, and ConfigError when no task was played twice."""
-    options, source, summary = options or PreferenceOptions(), Source(runs, mixed), Summary(out, "pair")
+    options = options or PreferenceOptions()
+    source, summary = Source(runs, mixed, options.allow_oracle), Summary(out, "pair")
     with atomic_file(out, force) as file:
         groups = _groups(source, options.form, summary)
         pairs = [pair for group in groups for pair in _pairs(group, options, summary)]
