@@ -337,7 +337,7 @@ def _start_oracle(env: Env[ProFactTask], seed: int) -> Policy:
     def answer(prompt: ParsedPrompt) -> str:
         # Where answers have to be grounded, a store without the gold evidence leaves what it holds.
         text, guarded = gold_answer(prompt), "grounded_qa" in env.config.rubric.weights  # type: ignore[attr-defined]
-        grounded = not guarded or is_grounded(prompt.question, text, prompt.evidence)
+        grounded = not guarded or is_grounded(prompt.question, text, prompt.evidence, prompt.claim)
         return text if grounded else answer_from_evidence(prompt)
 
     return Script(questions, query, answer, _constantly(check.label, check.justification[:4000] or "As annotated."))

@@ -67,8 +67,9 @@ class ProFactEnv(Env[ProFactTask]):
     "noprocess" is the label alone. The default, "guarded", has the same three terms, each as a gain over play that does
     no work: questions and pairs earn (m - c) / (1 - c) of METEOR with precision and recall weighed alike, where c is the
     claim's own as a question; a pair counts only when its answer is grounded in evidence that was found for its
-    question (numbers all, other added words by half, a bare yes or no by evidence on the topic), or is exactly "No
-    answer could be found." after a search; the label earns Cohen's kappa: (right - its frequency in the split) /
+    question (numbers all, other added words by half, a bare yes or no by evidence on the topic), and, if it adds more than
+    eight content words, has one of question or claim, and one more for every 40; or is exactly "No answer could be found."
+    after a search; the label earns Cohen's kappa: (right - its frequency in the split) /
     (1 - the sum of squared frequencies), which is 0 on average for every constant. Questions and label count as far as
     questions were answered so, and a label other than Not Enough Evidence needs an answer that says something. The
     range is about -1 to 3.5. The prompt states the rules. Credits lie on the message that earned each share.
@@ -87,8 +88,9 @@ class ProFactEnv(Env[ProFactTask]):
     of AVeriTeC's dev claims are Refuted. So the paper's sum pays five copies of the claim, answered without a search
     under the most frequent label, 1.28 on the dev claims, as much as an honest workflow (1.28 over the gold haystack,
     1.10 over web sentences). Under "guarded" they earn 0, unsearched play earns nothing, and constant labels with the
-    workflow's own answers stay below it. What is left: an answer in words of the evidence need not answer its question,
-    and a sentence that states an echo of the question makes it an answer.
+    workflow's own answers stay below it. What is left: an answer in words of the evidence need not answer its question (of
+    pasted hits on another claim a third count as answers, of three at once 29 %), and a sentence that states an echo of the
+    question makes it an answer.
 
     ## Versions
     v1: first version.
@@ -230,7 +232,7 @@ class ProFactEnv(Env[ProFactTask]):
     def score(self) -> RewardReport:
         state, rubric, store = self.state, self.config.rubric, self.tasks.store
         grounded = [
-            is_grounded(question.question, question.answer or "", question.evidence_in_view)
+            is_grounded(question.question, question.answer or "", question.evidence_in_view, self.task.check.claim)
             for question in state.answered
         ]
         label = state.verdict.label if state.verdict else None

@@ -149,9 +149,13 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
 
     @cached_property
     def prior(self) -> Mapping[str, float]:
-        """Label -> its frequency among the claims; each is counted once more, so that a single claim has a prior too."""
+        """Label -> its frequency in the whole split, whatever `size`; equal ones for generated claims.
+
+        Each is counted once more, so that a single claim has a prior too.
+        """
         counts = Counter(dict.fromkeys(LABELS, 1))
-        counts.update(self.items[index].label for index in self._usable)
+        if isinstance(self.items, FactChecks):
+            counts.update(check.label for check in self.items if check.claim.strip() and check.questions)
         return {label: count / counts.total() for label, count in counts.items()}
 
     @property

@@ -23,6 +23,7 @@ from factgym.core.errors import DataError, did_you_mean
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.datasets.averitec import LABELS, NO_ANSWER, NOT_ENOUGH
+from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.meteor import (
     MAX_PREDICTIONS,
     Match,
@@ -47,6 +48,12 @@ MIN_GROUNDED_SHARE = 0.5
 """Share of the terms that an answer adds to its question which must occur in the evidence."""
 MIN_TOPIC_SHARE, MIN_ECHO_SHARE = 0.2, 0.75
 """Share of a question's terms in a text that bears on it, and in a sentence that states it."""
+MAX_FREE_TERMS, TERMS_PER_TOPIC_WORD = 8, 40
+"""Terms that an answer may add before it needs words of question or claim, and how many each of these allows.
+
+Chosen on AVeriTeC's train claims: 96 % of the gold answers are grounded, of pasted hits on another claim 37 %, of three
+such hits together 29 %; without this rule 99 % of all.
+"""
 _NON_ANSWER = re.compile(rf"\s*{re.escape(NO_ANSWER.rstrip('.'))}[\s.!]*", re.I)
 _POLARITY = re.compile(r"\s*(?:yes|no|true|false|correct|incorrect)\b[\s.,;:!]*", re.I)
 _NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS.split())}
@@ -166,7 +173,7 @@ def informed_verdict(verdict: str | None, gold: ProFactGold) -> float:
     return ((verdict == gold.verdict) - gold.prior[verdict]) / (1 - chance)
 
 
-def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> bool:
+def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, claim: str = "") -> bool:
     """Return whether an answer rests on the evidence that was found for its question; None where nothing was searched.
 
     The official non-answer needs no more than a search; with a text after it, that text is judged. Else, of the terms that
@@ -176,6 +183,8 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> b
     - Numbers, as digits or in words, must all occur in the evidence.
     - At least half of all, and one, must occur in the evidence.
     - Of an answer that repeats its question with one more term, one sentence must hold both, and so state it.
+    - Beyond `MAX_FREE_TERMS` the answer must share a word with the question or the claim, and one more for every
+      `TERMS_PER_TOPIC_WORD`: pasted evidence on something else is no answer.
     """
     if evidence is None:
         return False
@@ -191,6 +200,10 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> b
     present = added & frozenset().union(*map(_answer_terms, texts))
     if len(present) < MIN_GROUNDED_SHARE * len(added) or any(term[0].isdigit() for term in added - present):
         return False
+    if len(added) > MAX_FREE_TERMS:
+        shared = _stems(answer_terms) & _stems(question_terms | _answer_terms(claim))
+        if len(shared) < 1 + len(added) // TERMS_PER_TOPIC_WORD:
+            return False
     if len(added) > 1 or len(answer_terms & question_terms) < MIN_GROUNDED_SHARE * len(question_terms):
         return bool(present)
     needed = added, MIN_ECHO_SHARE * len(question_terms)
@@ -203,6 +216,10 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None) -> b
 def _answer_terms(text: str) -> frozenset[str]:
     """Return the terms of a text, small numbers in words as digits."""
     return frozenset(_NUMBER_WORDS.get(term, term) for term in terms(text))
+
+
+def _stems(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(map(porter_stem, words))
 
 
 def comparison_strings(questions: Sequence[Mapping[str, Any]]) -> list[str]:
