@@ -59,6 +59,21 @@ def _positions(item: LabelledText) -> Iterable[str]:
     return (f"nearest {nearest}", *(f"{item.index % period} of {period}" for period in (2, 3, 4, 5, 8, 12, 13, 52)))
 
 
+def overlaps(item: LabelledText) -> Iterable[str]:
+    """Yield how far the source has the words and numbers of each sentence of the text; evidence, but no judgement."""
+    source = [set(_WORD.findall(sentence.lower())) for sentence in re.split(r"(?<=[.!?;])\s+|\n+", item.source)]
+    everything = set[str]().union(*source)
+    shares = []
+    for sentence in re.split(r"(?<=[.!?;])\s+", item.text):
+        words = set(_WORD.findall(sentence.lower()))
+        shares.append(max(len(words & other) for other in source) / max(1, len(words)))
+        yield f"sentence {round(10 * shares[-1])}"
+        yield f"numbers {all(word in everything for word in words if word.isdigit())}"
+    yield from (f"least {round(10 * min(shares))}", f"most {round(10 * max(shares))}")
+    words = set(_WORD.findall(item.text.lower()))
+    yield f"all {round(10 * len(words & everything) / max(1, len(words)))}"
+
+
 FEATURES: Mapping[str, Callable[[LabelledText], Iterable[str]]] = {
     "words": _words,
     "names": _names,
@@ -68,7 +83,10 @@ FEATURES: Mapping[str, Callable[[LabelledText], Iterable[str]]] = {
 
 
 def shortcut_accuracy(kind: str, items: Sequence[LabelledText]) -> float:
-    """Return the accuracy of naive Bayes over the features of a kind: each half by the classifier of the other half."""
+    """Return the accuracy of naive Bayes over features: each half by the classifier of the other half.
+
+    kind: of `FEATURES`, "overlap", or several that are joined by "+".
+    """
     middle = len(items) // 2
     halves = items[:middle], items[middle:]
     return sum(_count_right(kind, *pair) for pair in (halves, halves[::-1])) / len(items)
@@ -78,17 +96,22 @@ def _count_right(kind: str, train: Sequence[LabelledText], test: Sequence[Labell
     counts: dict[str, Counter[str]] = {item.label: Counter() for item in train}
     sizes = Counter(item.label for item in train)
     for item in train:
-        counts[item.label].update(set(FEATURES[kind](item)))
+        counts[item.label].update(set(_features(kind, item)))
     known = set[str]().union(*counts.values())
     right = 0
     for item in test:
-        features = known.intersection(FEATURES[kind](item))
+        features = known.intersection(_features(kind, item))
         scores = {
             label: math.log(size) + sum(math.log((counts[label][feature] + 0.5) / (size + 1)) for feature in features)
             for label, size in sizes.items()
         }
         right += max(scores, key=scores.__getitem__) == item.label
     return right
+
+
+def _features(kind: str, item: LabelledText) -> Iterable[str]:
+    for name in kind.split("+"):
+        yield from (overlaps if name == "overlap" else FEATURES[name])(item)
 
 
 def chance_bound(items: Sequence[LabelledText], slack: float = 0.02) -> float:

@@ -32,7 +32,7 @@ HASHES = {
     "validation": "e03ab96f86b0062ffa4fb87eea1b3df9b177646049fa09e03eb2303bbec974dd",
     "ood": "5d8f30fc0952a64fecc2731fa7face9c83ae504e6817f69e4c075c545613673d",
     "hard": "04ad8ed2cfe76e8d8ed8eff06c2265df9827114cdcb26ba530ce72a39b630cd2",
-    "multihop": "bf1cb17eada9021e1524deb0b291a44cd7b6cb3fbf264e33f53899b7b056d950",
+    "multihop": "ea09336fdbfc89c582d1306168c36abba492e304fadc8967b82297aeff6522ad",
 }
 """SHA-256 over the JSON of the first 40 examples of each split with seed 0. A change here is a new generator version."""
 

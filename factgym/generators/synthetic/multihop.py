@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from factgym.datasets.claims import Status, Verdict
-from factgym.generators.synthetic.corruption import WHOLE, Draft, faithful, on_matter, quoted_slots
+from factgym.generators.synthetic.corruption import WHOLE, Draft, draft_claim, faithful, on_matter, quoted_slots
 from factgym.generators.synthetic.document import Section, Setting
 from factgym.generators.synthetic.facts import Concept, Fact, Kind, Quantity, Term, definition_of, with_slots
 from factgym.generators.synthetic.rules import draw, draw_other, size_of
@@ -34,12 +34,21 @@ _HEADINGS = (
     "General part",
 )
 _PRONOUNS = frozenset({"it", "its", "they", "their", "them"})
+_MIXED: tuple[Status, ...] = ("supported", "supported", "contradicted", "overclaim", "unsupported")
+"""Statuses of the composed claim of a partially supported answer; the further rule has the other kind."""
+_FURTHER: dict[Verdict, tuple[Status, ...]] = {
+    "unsupported": ("unsupported",),
+    "overclaim": ("overclaim", "overclaim", "unsupported"),
+    "contradicted": ("contradicted", "contradicted", "overclaim", "unsupported"),
+    "partially_supported": ("contradicted", "overclaim", "unsupported"),
+}
+"""Statuses of the further claim of an answer with this verdict, where it is not supported."""
 _ERROR_OF_SLOT = {"quantity": "number", "anchor": "trigger", "authority": "entity", "condition": "condition"}
 
 
 def plan_multihop(setting: Setting, verdict: Verdict) -> tuple[list[Draft], list[Section]]:
     """Draw the claims of a multi-hop example and the five sections that decide them together."""
-    puzzle = _Puzzle(setting, verdict)
+    puzzle = _Puzzle(setting)
     drafts = puzzle.draft_claims(verdict)
     return drafts, puzzle.sections()
 
@@ -52,13 +61,13 @@ class _Puzzle:
     section. The order of the draws decides every generated item.
     """
 
-    def __init__(self, setting: Setting, verdict: Verdict) -> None:
+    def __init__(self, setting: Setting) -> None:
         rng = setting.rng
         self.setting, self.rng, self.book = setting, rng, setting.book
         self.topic = rng.choice(setting.domain.topics)
         self.waived: Fact | None = None
         self.extras: list[Fact] = []
-        needs_exception = verdict == "overclaim" and rng.random() < 0.5
+        needs_exception = rng.random() < 0.25
         kinds = [kind for kind in _KINDS if self.topic.entries.get(kind)]
         kind = rng.choice(("deadline", "notice")) if needs_exception else rng.choice(kinds)
         if not self.topic.entries.get(kind):
@@ -119,41 +128,39 @@ class _Puzzle:
     # Claims.
 
     def draft_claims(self, verdict: Verdict) -> list[Draft]:
-        """Draft a composed claim, often followed by one on a further rule for the same matter."""
-        rng = self.rng
-        if verdict == "partially_supported":
-            status: Status = rng.choice(("unsupported", "unsupported", "contradicted", "overclaim"))
-            second = self._further_rule(stated=status != "unsupported") if self.true.party else None
-            if second is not None:
-                return [self._composed_claim("supported" if status == "unsupported" else status), second]
-            plain = self._plain_rule()
-            return [self._composed_claim(rng.choice(("contradicted", "unsupported"))), plain]
-        drafts = [self._composed_claim(verdict)]
-        if verdict in ("supported", "unsupported") and rng.random() < 0.4 and self.true.party:
-            second = self._further_rule(stated=verdict == "supported")
-            drafts += [second] if second else []
-        return drafts
+        """Draft a composed claim and one on a further rule.
 
-    def _plain_rule(self) -> Draft:
-        """Draft a supported claim on a rule in the same passage."""
-        rule = None
-        while rule is None:
-            kind: Kind = self.rng.choice(("deadline", "may", "every", "forbid", "duty", "state"))
-            rule = self.book.fact(self.topic, kind, plain=True)
-        self.extras.append(rule)
-        claim = faithful(rule, self.topic, self.book)
-        return Draft(self.topic, rule, claim, "supported", "none", quoted=quoted_slots(claim))
+        Every verdict has two statements, and their kinds do not depend on it, so that neither tells the verdict.
+        """
+        first: Status = self.rng.choice(_MIXED) if verdict == "partially_supported" else verdict
+        composed = self._composed_claim(first)
+        if (first == "supported") == (verdict != "partially_supported"):
+            return [composed, self._further_rule(stated=True)]
+        second = self.rng.choice(_FURTHER[verdict])
+        return [composed, self._further_rule(stated=False) if second == "unsupported" else self._changed_rule(second)]
 
-    def _further_rule(self, *, stated: bool) -> Draft | None:
+    def _changed_rule(self, status: Status) -> Draft:
+        """Draft a claim that changes a further rule of the same passage."""
+        while True:
+            draft = draft_claim(status, self.topic, self.book, self.setting.subtle)
+            if not draft.alone:
+                self.extras += [draft.rule, *draft.siblings]
+                return draft
+
+    def _further_rule(self, *, stated: bool) -> Draft:
         """Draft a claim on a further rule: stated in the rule's passage (supported) or nowhere (unsupported)."""
-        fact = self.book.extra(self.topic, self.true)
-        if fact is None:
-            return None
+        fact = self.book.extra(self.topic, self.true) if self.true.party and self.rng.random() < 0.6 else None
+        if fact is not None:
+            rule, claim = replace(fact, party=self.stated.party), fact
+        while fact is None:
+            kind: Kind = self.rng.choice(("deadline", "may", "every", "forbid", "duty", "state"))
+            fact = self.book.fact(self.topic, kind, plain=True)
+            if fact is not None:
+                rule, claim = fact, faithful(fact, self.topic, self.book)
         if not stated:
-            return Draft(self.topic, self.stated, fact, "unsupported", "invented", WHOLE)
-        rule = replace(fact, party=self.stated.party)
+            return Draft(self.topic, self.stated, claim, "unsupported", "invented", WHOLE)
         self.extras.append(rule)
-        return Draft(self.topic, rule, fact, "supported", "none")
+        return Draft(self.topic, rule, claim, "supported", "none", quoted=quoted_slots(claim))
 
     def _composed_claim(self, status: Status) -> Draft:
         """Draft the composed claim with this status, by the first operator, in a drawn order, that applies."""
