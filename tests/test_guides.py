@@ -44,7 +44,17 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
 
 
 def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
-    commands = ("eval", "export", "benchmark", "evolve seva", "evolve eve", "filter", "corpus index", "corpus count")
+    commands = (
+        "audit",
+        "eval",
+        "export",
+        "benchmark",
+        "evolve seva",
+        "evolve eve",
+        "filter",
+        "corpus index",
+        "corpus count",
+    )
     shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in commands)
     shown += run([sys.executable, "-m", "factgym.agents.script_server", "--help"], tmp_path).stdout
     for guide in GUIDES:

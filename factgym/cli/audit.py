@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, make_env
+from factgym.cli.options import (
+    AgentSettings,
+    DataPath,
+    EnvId,
+    Reward,
+    Seed,
+    Settings,
+    Split,
+    make_env,
+    parse_settings,
+)
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError
+from factgym.core.strategies import Strategy
 
 
 def audit(
@@ -17,14 +32,35 @@ def audit(
     reward: Reward = None,
     path: DataPath = None,
     settings: Settings = None,
+    search: Annotated[bool, typer.Option("--search", help="Search the strategy space for what earns most.")] = False,
+    budget: Annotated[int, typer.Option(min=20, help="Training episodes of --search.")] = 4000,
+    attacker: Annotated[
+        str | None, typer.Option(metavar="AGENT", help="An agent that writes strategies for --search, as in eval.")
+    ] = None,
+    agent_set: AgentSettings = None,
+    certificate: Annotated[Path | None, typer.Option(help="Write the outcome of --search to this JSON file.")] = None,
 ) -> None:
-    """Play exploiters against the oracle and an honest baseline. Exit code 1 when an exploiter reaches the baseline."""
+    """Play exploiters against the oracle and an honest baseline, or search for them (--search).
+
+    Exit code 1 when an exploiter reaches the baseline, or when the tasks are too few to show that none does.
+    """
+    environment = make_env(env, settings, split=split, reward=reward, path=path)
+    if search:
+        passed = _search(environment, n, seed, budget, attacker, parse_settings(agent_set, "--agent-set"), certificate)
+    elif attacker is not None or certificate is not None or agent_set:
+        raise ConfigError("--attacker, --agent-set and --certificate go with --search")
+    else:
+        passed = _audit(environment, n, seed)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _audit(environment: Env[Any], n: int, seed: int) -> bool:
     from rich.console import Console
     from rich.progress import Progress
 
     from factgym.benchmarks.audit import render_audit, run_audit
 
-    environment = make_env(env, settings, split=split, reward=reward, path=path)
     console = Console(highlight=False)
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("playing", total=None)
@@ -35,7 +71,61 @@ def audit(
             on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}"),
         )
     console.print(render_audit(audit_result.rows, audit_result.judged, audit_result.title))
+    _print_warnings(environment)
+    return audit_result.passed
+
+
+def _search(
+    environment: Env[Any],
+    n: int,
+    seed: int,
+    budget: int,
+    attacker: str | None,
+    settings: dict[str, Any],
+    file: Path | None,
+) -> bool:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from factgym.agents.resolve import find_agent
+    from factgym.benchmarks.formats import count
+    from factgym.benchmarks.search.attacker import ask_attacker
+    from factgym.benchmarks.search.certificate import certificate
+    from factgym.benchmarks.search.render import render_search
+    from factgym.benchmarks.search.run import run_search
+
+    console = Console(highlight=False)
+    with Progress(console=console, transient=True) as progress:
+        bar = progress.add_task("searching", total=budget)
+        first: tuple[Strategy, ...] = ()
+        if attacker is not None:
+            progress.update(bar, description=f"{attacker} writes strategies")
+            attack = ask_attacker(environment, find_agent(attacker, environment.env_spec.id, settings), seed=seed)
+            first = attack.strategies
+            text = (
+                f"{attacker} wrote {count(len(first), 'strategy', 'strategies')} and {attack.invalid} that are none."
+            )
+            console.print("\n".join([text, *attack.errors]), markup=False)
+        result = run_search(
+            environment,
+            budget=budget,
+            n=n,
+            seed=seed,
+            first=first,
+            attacker=attacker or "",
+            on_progress=lambda phase, done, total: progress.update(
+                bar, description=f"{phase} {done}/{total}", completed=done, total=total
+            ),
+        )
+    console.print(render_search(result))
+    _print_warnings(environment)
+    if file is not None:
+        file.write_text(json.dumps(certificate(result), indent=2, ensure_ascii=False) + "\n", "utf-8")
+    return result.passed
+
+
+def _print_warnings(environment: Env[Any]) -> None:
+    from rich.console import Console
+
     for note in environment.warnings():
-        console.print(f"\n{note}", markup=False, style="yellow")
-    if not audit_result.passed:
-        raise typer.Exit(1)
+        Console(highlight=False).print(f"\n{note}", markup=False, style="yellow")

@@ -8,6 +8,7 @@ for what a policy would have memorised in training.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,11 @@ class Slot:
     summary: str
     operators: tuple[Operator, ...]
     repeats: int = 1
+
+    @property
+    def default(self) -> tuple[Choice, ...]:
+        """The honest baseline's choice."""
+        return (Choice(self.operators[0]),)
 
     def operator(self, name: str) -> Operator:
         """Return an operator by name. Raises ConfigError for a name that the slot does not have."""
@@ -89,6 +95,15 @@ class Strategy:
     def honest(self) -> bool:
         """Whether every operator is one that an honest policy may use."""
         return all(choice.operator.honest for choices in self.choices.values() for choice in choices)
+
+    @property
+    def key(self) -> str:
+        """A text that two strategies share if and only if they make the same choices."""
+        return json.dumps(self.to_json(), sort_keys=True)
+
+    def replace(self, slot: str, choices: tuple[Choice, ...]) -> Strategy:
+        """Return the strategy with other choices for a slot."""
+        return Strategy(MappingProxyType({**self.choices, slot: choices}))
 
     def to_json(self) -> dict[str, Any]:
         """Return the strategy as JSON data, a single choice without a list."""
@@ -167,12 +182,23 @@ class StrategySpace:
         slot = rng.choice(self.slots)
         options = [operator for operator in slot.operators if not operator.takes_text]
         drawn = rng.sample(options, rng.randint(1, min(slot.repeats, len(options))))
-        return Strategy(MappingProxyType({**strategy.choices, slot.name: tuple(map(Choice, drawn))}))
+        return strategy.replace(slot.name, tuple(map(Choice, drawn)))
+
+    def changes(self, strategy: Strategy) -> tuple[str, ...]:
+        """Return the slots in which a strategy differs from the honest baseline."""
+        return tuple(slot.name for slot in self.slots if strategy.choices[slot.name] != slot.default)
+
+    def honest_part(self, strategy: Strategy) -> Strategy:
+        """Return the strategy with the honest baseline's choice in each slot that has an operator of an attack."""
+        for slot in self.slots:
+            if not all(choice.operator.honest for choice in strategy.choices[slot.name]):
+                strategy = strategy.replace(slot.name, slot.default)
+        return strategy
 
 
 def _read_choices(slot: Slot, value: Any) -> tuple[Choice, ...]:
     if value is None:
-        return (Choice(slot.operators[0]),)
+        return slot.default
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]
     if not 1 <= len(values) <= slot.repeats:
         raise ConfigError(f"slot {slot.name!r} takes 1 to {slot.repeats} operators, not {len(values)}")

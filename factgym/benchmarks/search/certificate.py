@@ -1,0 +1,225 @@
+"""Certificates: the outcome of a search as a JSON file, described by `certificate.schema.json` beside this module.
+
+A certificate says what was searched, under which code and data, and how much the best strategies earned. It is
+reproducible: the same version, configuration, budget and seed give the same strategies. `python -m factgym.cli.docs`
+prints committed ones in the environments' pages, and their check runs the searches again.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module, resources
+from typing import Any, cast
+
+import factgym
+from factgym.agents.runs.collect import json_value
+from factgym.benchmarks.formats import decimal, interval, signed
+from factgym.benchmarks.search.run import Finding, SearchResult
+from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.core.env import Env
+from factgym.core.errors import DataError
+
+SCHEMA = 1
+_FILE = "certificate.schema.json"
+_REWARDS = "factgym.rewards"
+_PLACES = 6
+
+
+def certificate(result: SearchResult) -> dict[str, Any]:
+    """Return the certificate of a search, as JSON data."""
+    env, blind = result.env, result.blind
+    oracle = result.scripted.get("oracle")
+    best = max((finding.reward.value or 0.0 for finding in result.findings), default=None)
+    return {
+        "schema": SCHEMA,
+        "factgym": factgym.__version__,
+        "env": env.env_spec.id,
+        "version": env.env_spec.version,
+        "config": {
+            name: json_value(getattr(env.config, name)) for name in type(env.config).model_fields if name != "path"
+        },
+        "reward": result.reward,
+        "hashes": hashes(result),
+        "splits": {"training": result.splits[0], "fresh": result.splits[1]},
+        "budget": result.budget,
+        "n": result.n,
+        "seed": result.seed,
+        "classifiers": result.classifiers,
+        "attacker": result.attacker,
+        "episodes": result.episodes,
+        "tried": result.tried,
+        "faulty": result.faulty,
+        "baseline": _estimate(result.baseline),
+        "scripted": {role: _estimate(estimate) for role, estimate in result.scripted.items()},
+        "without_judgement": None if blind is None else _number(blind.reward.value),
+        "lost_to_oracle": _number(oracle.value - best)
+        if oracle and oracle.value is not None and best is not None
+        else None,
+        "upper_bounds": {kind: _number(result.upper_bound(kind)) for kind in ("blind", "attack")},
+        "strategies": [_strategy(finding) for finding in result.findings],
+        "passed": result.passed,
+    }
+
+
+def hashes(result: SearchResult) -> dict[str, Any]:
+    """Return the hashes under which a search counts: of prompts, reward code, strategy space and task sets."""
+    space = [
+        [slot.name, slot.repeats, *((operator.name, operator.honest, operator.judges) for operator in slot.operators)]
+        for slot in result.space.slots
+    ]
+    return {
+        "prompts": result.env.prompt_hashes(),
+        "reward": {name: _sha256(source) for name, source in reward_sources(result.env).items()},
+        "space": _sha256(json.dumps(space)),
+        "tasks": dict(zip(("training", "fresh"), result.fingerprints, strict=True)),
+    }
+
+
+def reward_sources(env: Env[Any]) -> dict[str, str]:
+    """Return module -> source text of an environment's reward: its class's modules, and what they import of the rewards.
+
+    A class that was not read from a file has no source and is left out.
+    """
+    names = [cls.__module__ for cls in type(env).__mro__ if issubclass(cls, Env) and cls is not Env]
+    sources: dict[str, str] = {}
+    while names:
+        name = names.pop()
+        if name in sources:
+            continue
+        try:
+            sources[name] = inspect.getsource(sys.modules.get(name) or import_module(name)).replace("\r\n", "\n")
+        except (OSError, TypeError):
+            continue
+        names += _reward_imports(sources[name])
+    return dict(sorted(sources.items()))
+
+
+def _reward_imports(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_REWARDS}."):
+            yield node.module or ""
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _strategy(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "verdict": finding.verdict,
+        "strategy": finding.strategy.to_json(),
+        "training": _number(finding.training),
+        "reward": _estimate(finding.reward),
+        "difference": _estimate(finding.difference),
+        "upper": _number(finding.difference.high),
+        "gain": None if finding.gain is None else _estimate(finding.gain),
+        "parts": {name: _number(value) for name, value in finding.parts.items()},
+        "needed": finding.needed,
+        "example": {name: _number(v) if isinstance(v, float) else v for name, v in finding.example.items()},
+    }
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": _number(estimate.value),
+        "low": _number(estimate.low),
+        "high": _number(estimate.high),
+        "n": estimate.n,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    # Rounded, so that the order of a sum on another machine does not show.
+    return None if value is None else round(value, _PLACES) + 0.0
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a certificate."""
+    return cast(dict[str, Any], json.loads(resources.files(__package__).joinpath(_FILE).read_text("utf-8")))
+
+
+def read_certificate(text: str) -> dict[str, Any]:
+    """Return a certificate. Raises DataError for a text that is none."""
+    from jsonschema import Draft202012Validator
+
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise DataError(f"no certificate: {error}") from None
+    fault = next(Draft202012Validator(schema()).iter_errors(value), None)
+    if fault is not None:
+        raise DataError(f"no certificate: {fault.json_path}: {fault.message[:200]}")
+    return cast(dict[str, Any], value)
+
+
+def worse(committed: Mapping[str, Any], fresh: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each way in which a fresh certificate does not uphold a committed one; empty if it does.
+
+    An upper bound is worse where it exceeds the committed one by more than half the committed interval.
+    """
+    faults = [
+        f"the {name} changed: certify again"
+        for name in committed["hashes"]
+        if committed["hashes"][name] != fresh["hashes"][name]
+    ]
+    for kind, bound in fresh["upper_bounds"].items():
+        before = committed["upper_bounds"][kind]
+        reaches = [_reach(entry["difference"]) for entry in committed["strategies"] if entry["kind"] == kind]
+        if bound is not None and (before is None or bound > before + max(reaches, default=0.0)):
+            faults.append(f"the upper bound of {kind} strategies rose from {decimal(before)} to {decimal(bound)}")
+    if committed["passed"] and not fresh["passed"]:
+        faults.append("the environment no longer passes")
+    return faults
+
+
+def _reach(estimate: Mapping[str, Any]) -> float:
+    return 0.0 if estimate["high"] is None else float(estimate["high"] - estimate["low"]) / 2
+
+
+def describe(strategy: Mapping[str, Any], space_default: Mapping[str, Any] | None = None) -> str:
+    """Return a strategy as one line: its slots with their operators, those of the honest baseline left out."""
+    default = space_default or {}
+    parts = [f"{slot}: {_operators(value)}" for slot, value in strategy.items() if value != default.get(slot)]
+    return "; ".join(parts) or "the honest baseline"
+
+
+def _operators(value: Any) -> str:
+    items = value if isinstance(value, list) else [value]
+    return " + ".join(item if isinstance(item, str) else next(iter(item)) for item in items)
+
+
+def markdown(value: Mapping[str, Any], default: Mapping[str, Any]) -> str:
+    """Return the section of an environment's page that shows a certificate. default: the honest baseline's strategy."""
+    scripted = "".join(f", {role} {_mean(estimate)}" for role, estimate in value["scripted"].items())
+    rows = [
+        "| strategy (changes to the honest baseline) | kind | reward | difference | verdict |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for entry in value["strategies"]:
+        text = describe(entry["strategy"], default).replace("|", "\\|")
+        difference = f"{signed(entry['difference']['value'], 3)} {_range(entry['difference'])}"
+        rows.append(
+            f"| {text} | {entry['kind']} | {decimal(entry['reward']['value'])} | {difference} | {entry['verdict']} |"
+        )
+    outcome = "passed" if value["passed"] else "FAILED"
+    return (
+        f"## Certificate\n`factgym audit {value['env']} --search --budget {value['budget']} -n {value['n']} --seed "
+        f"{value['seed']}` under the reward `{value['reward']}` {outcome}: the best of {value['tried']} strategies on "
+        f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n" + "\n".join(rows) + "\n"
+    )
+
+
+def _mean(estimate: Mapping[str, Any]) -> str:
+    return f"{decimal(estimate['value'])} {_range(estimate)}"
+
+
+def _range(estimate: Mapping[str, Any]) -> str:
+    return interval(Estimate(estimate["value"], estimate["low"], estimate["high"], estimate["n"]))
