@@ -60,11 +60,12 @@ class ToyEnv(Env[SimpleTask]):
 
 
 def play(role: str, env: ToyEnv) -> Any:
-    """Search, read and submit. The oracle reads the gold passage; the exploiter cites a hit that it has not read."""
-    hits = yield {"tool": "search", "arguments": {"query": env.task.prompt, "k": 1}}
-    passage = env.task.gold[1] if role == "oracle" else hits.split('"')[1]
+    """Search, read, submit. The oracle reads the gold passage, the teacher if it is found; the exploiter reads nothing."""
+    hits = yield {"tool": "search", "arguments": {"query": env.task.prompt, "k": 3 if role == "teacher" else 1}}
+    gold = role == "oracle" or (role == "teacher" and env.task.gold[1] in hits)
+    passage = env.task.gold[1] if gold else hits.split('"')[1]
     text = env.task.prompt if role == "exploiter" else (yield {"tool": "read", "arguments": {"id": passage}})
     yield {"tool": "submit", "arguments": {"label": str(env.task.prompt in text).lower(), "evidence": passage}}
 
 
-AGENTS = ScriptedAgent.from_script(play, "oracle", "honest", "exploiter")
+AGENTS = ScriptedAgent.from_script(play, "oracle", "teacher", "honest", "exploiter")

@@ -402,7 +402,7 @@ def test_manifests_differ_where_runs_cannot_be_compared():
     for other in ({"seed": 1}, {"split": "ood"}, {"haystack": True}):
         assert manifest_of(factgym.make("claimcheck", **other), NLI, 2, 1, 0)["fingerprints"] != base["fingerprints"]
     offline = manifest_of(factgym.make("claimcheck-offline"), NLI, 2, 1, 0)
-    assert set(offline["prompts"]) == {"offline", "task"}
+    assert set(offline["prompts"]) == {"judged", "offline", "task"}
 
 
 def test_a_manifest_is_json_data_whatever_the_settings_hold():
