@@ -20,8 +20,10 @@ Choices of the data sets that matter to readers of scores:
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -295,3 +297,55 @@ def stratified(claims: Claims, size: int, seed: int = 0) -> RecordSlice[Attribut
     """Draw `size` claims with the labels in the proportion of the whole. Raises ConfigError for a bad size."""
     labels = [claims[index].label for index in range(len(claims))]
     return stratified_slice(claims, labels, size, f"factgym attribution slice {seed}", "claims")
+
+
+# Cues: properties of a claim alone that tell its label in a public slice.
+
+KNOWN_CUES: Mapping[str, str] = {
+    "truthfulqa": "In TruthfulQA a question mark at the end of the claim is the label: every question is Attributable.",
+    "halueval": "In HaluEval an answer of at most five words is Attributable in about nine of ten claims, a longer one Not.",
+}
+"""Data set -> its known cue, a sentence for people; `without_cues` takes it out."""
+
+_SHORT_ANSWER_WORDS = 5
+
+
+class StatementClaims(Records[AttributionClaim]):
+    """TruthfulQA's claims as "question answer", of the best answer, which is the source, and of the incorrect one.
+
+    Questions without an incorrect answer to the same source are left out. What is left to compare is the answer.
+    """
+
+    def __init__(self, claims: Claims) -> None:
+        rows = [claims[index] for index in range(len(claims))]
+        questions = {row.source: row for row in rows if row.label == ATTRIBUTABLE}
+        records: list[AttributionClaim] = []
+        for row in rows:
+            if row.label == NOT_ATTRIBUTABLE and (question := questions.pop(row.source, None)) is not None:
+                records.append(replace(question, claim=f"{question.claim} {question.source}"))
+                records.append(replace(row, claim=f"{question.claim} {row.claim}"))
+        self._records = tuple(records)
+        self._fingerprint = hashlib.sha256(f"{claims.fingerprint()}:statements".encode()).hexdigest()
+
+
+def without_cues(name: str, claims: Claims, seed: int = 0) -> Claims:
+    """Return the claims of a data set without its known cue; as they are where none is known.
+
+    TruthfulQA's are rewritten (`StatementClaims`). Of HaluEval's as many are drawn of either label among the short
+    answers, and among the longer ones.
+    """
+    if name == "truthfulqa":
+        return StatementClaims(claims)
+    if name != "halueval":
+        return claims
+    strata: dict[bool, dict[str, list[int]]] = {}
+    for index in range(len(claims)):
+        is_short = len(claims[index].claim.rpartition("? ")[2].split()) <= _SHORT_ANSWER_WORDS
+        strata.setdefault(is_short, {label: [] for label in LABELS})[claims[index].label].append(index)
+    rng = random.Random(f"factgym attribution cues {seed}")
+    chosen = (
+        rng.sample(indices, min(map(len, members.values())))
+        for _, members in sorted(strata.items())
+        for indices in members.values()
+    )
+    return RecordSlice(claims, chain.from_iterable(chosen))

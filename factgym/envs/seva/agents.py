@@ -4,7 +4,7 @@ A verifier splits the claim into parts, assigns each the nearest sentence of the
 explains it: the grounds of its verdict, verbatim and within the lengths of the paper's rubric.
 
 The honest baseline judges claims about rules with `factgym.baselines.nli` (whose weights were fitted to training splits
-of policy documents), and any other claim by its words, names and denials; the lexical one by the share of the claim's
+of policy documents), and any other claim by its words, names and quantities; the lexical one by the share of the claim's
 words that the best sentences have. Both name the error by the difference and align the sentences that they used.
 
 There is an exploiter for each property that the paper's reward pays for without testing whether it is true. Those that
@@ -15,6 +15,7 @@ the source. No other exploiter sees more than the messages.
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -239,10 +240,10 @@ def teacher_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
 
 
 _TIME_UNITS = frozenset({"date", "rate"})
-_PLAIN_COVERAGE, _LEXICAL_COVERAGE = 0.75, 0.6
+_PLAIN_BIAS, _PLAIN_THRESHOLD = -2.12, 0.65
+_LEXICAL_COVERAGE = 0.6
 _PRESCRIBING = frozenset({"must", "must_not", "should", "may", "need_not"})
-_PRESCRIBING_SHARE = 0.25
-_DENIAL = re.compile(r"\b(?:not|never|no|only|incapable|refused|exclusively|solely)\b", re.I)
+_PRESCRIBING_MIN, _PRESCRIBING_SHARE = 3, 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +263,11 @@ class Judgement:
 def judge_honestly(claim: Statement, evidence: Evidence) -> Judgement:
     """Judge by the NLI verifier over text that prescribes or permits, by `judge_plain` over any other.
 
-    The confidences are about the shares of right answers: .72 on the training split; for the plain rule .61 to .86 on
-    FEVER-Symmetric and HaluEval. Its threshold was set with the public slices in view: its score there is a floor for
-    others, not a held-out result.
+    The confidence of the former is its share of right answers on the training split, .72. No slice that is reported had a
+    part in either; without a model neither reaches a constant on ClearFacts (.77 against .87) and ANLI (.61 against .67).
     """
     prescribing = sum(modality_of(sentence.text)[0] in _PRESCRIBING for sentence in evidence.sentences)
-    if prescribing < _PRESCRIBING_SHARE * len(evidence.sentences):
+    if prescribing < max(_PRESCRIBING_MIN, _PRESCRIBING_SHARE * len(evidence.sentences)):
         return judge_plain(claim, evidence)
     prediction = predict_entailment(claim, evidence)
     if prediction.status == "supported":
@@ -277,23 +277,33 @@ def judge_honestly(claim: Statement, evidence: Evidence) -> Judgement:
 
 
 def judge_plain(claim: Statement, evidence: Evidence) -> Judgement:
-    """Judge a claim as supported if the source has its words and all its names, and it denies or restricts nothing.
+    """Judge a claim by the shares of its words, names and quantities that the source has.
 
-    Of a claim that is a question with its answer, the answer decides.
+    Of a claim that is a question with its answer, the answer decides. A logistic regression, fitted to equal parts of
+    SufficientFacts, WiCE, Factcheck-GPT and those questions of HaluEval that SEVA's slice does not have; its threshold
+    is the highest within .001 of the best accuracy there.
     """
     answer = parse_statement(claim.text.rpartition("? ")[2] or claim.text)
-    has_unknown_name = not answer.names <= evidence.keys
-    denial = _DENIAL.search(claim.text)
-    is_covered = evidence.coverage(answer, evidence.sentences) >= _PLAIN_COVERAGE
-    if is_covered and not has_unknown_name:
-        if denial is None:
-            return Judgement(True, 0.65)
-        return Judgement(False, 0.65, "negation_flip", denial[0], "The source affirms what the claim restricts.")
+    unknown = len(answer.names - evidence.keys)
+    coverage = evidence.coverage(answer, evidence.sentences)
+    sentences = select_sentences(evidence, claim)
+    comparison = compare_quantities(claim, sentences)
+    score = (
+        _PLAIN_BIAS
+        + 2.39 * coverage
+        + 5.92 * max(0.0, coverage - 0.75)
+        - 0.665 * min(unknown, 2)
+        - 0.30 * bool(comparison.conflicts)
+        - 0.89 * bool(comparison.missing)
+    )
+    chance = 1 / (1 + math.exp(-score))
+    if chance > _PLAIN_THRESHOLD:
+        return Judgement(True, round(chance, 2))
     wrong = uncovered_span(answer, evidence.sentences) or without_full_stop(answer.text)
-    kind = classify_error(claim, select_sentences(evidence, claim), "unsupported")
-    if has_unknown_name and kind == "fabrication":
+    kind = classify_error(claim, sentences, "unsupported")
+    if unknown and kind == "fabrication":
         kind = "entity_substitution"
-    return Judgement(False, 0.65, kind, wrong)
+    return Judgement(False, max(0.5, round(1 - chance, 2)), kind, wrong)
 
 
 def judge_lexically(claim: Statement, evidence: Evidence) -> Judgement:

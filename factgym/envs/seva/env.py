@@ -105,7 +105,12 @@ class SevaEnv(Env[SevaTask]):
     always naming an error earns more than naming none (R_d), and a confidence of 1 more than an honest one whenever the
     label is right more than two times in five. The grounded rewards pay for none of these. They do not test whether a
     status or a judgment is right; without gold evidence, the nearest sentence passes for the deciding one. Over files with
-    unequal labels the frequent one earns its share. In TruthfulQA's slices a question mark reveals the label.
+    unequal labels the frequent one earns its share.
+
+    Public slices have cues in the claim alone. In TruthfulQA a question mark is the label; in HaluEval answers of at most
+    five words are Attributable in 90 %, longer ones in 12 %. `cues="remove"` takes them out: TruthfulQA's claims become
+    "question answer", of the best answer, which is the source itself, and of the incorrect one; of HaluEval's as many
+    short answers are drawn of either label, and as many longer ones.
 
     ## Versions
     v1: first version.

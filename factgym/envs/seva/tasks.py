@@ -8,7 +8,7 @@ from typing import Any, Literal
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
-from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified
+from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified, without_cues
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, text_hash
 from factgym.generators.attribution import SPLITS, SyntheticAttribution
 from factgym.rewards.rubric import Rubric
@@ -30,13 +30,15 @@ class SevaConfig(DataConfig):
     all by default. path: file or folder of a source that is not generated. reward: the name of a preset ("balanced",
     "grounded", "process", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission is a
     draft, which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there,
-    with a mark.
+    with a mark. cues: "remove" takes the known cue of TruthfulQA or HaluEval out (`datasets.attribution.without_cues`)
+    before the slice is drawn.
     """
 
     max_turns: AtLeastOne = 1
     source: Source = "synthetic"
     reward: str | Rubric = REWARD
     repair: bool = False
+    cues: Literal["keep", "remove"] = "keep"
     max_source_chars: AtLeastOne = 60_000
 
     def model_post_init(self, context: Any, /) -> None:
@@ -76,7 +78,16 @@ class SevaTaskSet(ItemTaskSet[SevaTask, SevaConfig]):
     @classmethod
     def of(cls, config: SevaConfig) -> SevaTaskSet:
         path = None if config.source == "synthetic" else config.require_path(_CONTENT).resolve()
-        key = ("seva", config.source, config.chosen_split, config.size, path, config.seed, config.max_source_chars)
+        key = (
+            "seva",
+            config.source,
+            config.chosen_split,
+            config.size,
+            path,
+            config.seed,
+            config.max_source_chars,
+            config.cues,
+        )
         return shared(key, lambda: cls(_load_claims(config), config))
 
     def make(self, index: int) -> SevaTask:
@@ -100,7 +111,9 @@ def truncate_source(text: str, max_chars: int) -> str:
 def _load_claims(config: SevaConfig) -> Claims:
     if config.source == "synthetic":
         return SyntheticAttribution(config.chosen_split, seed=config.seed, size=config.size)
-    claims = read_benchmark(config.source, config.require_path(_CONTENT))
+    claims: Claims = read_benchmark(config.source, config.require_path(_CONTENT))
+    if config.cues == "remove":
+        claims = without_cues(config.source, claims, config.seed)
     if config.size is None or config.size >= len(claims):
         return claims
     return stratified(claims, config.size, config.seed)
