@@ -102,13 +102,16 @@ def summarise_run(run: Run) -> RunSummary:
 
 
 def _sections(results: Results, *, detailed: bool) -> Iterator[Section]:
-    heads = ("agent", "reward", "95 %", "verdict", "evid.", "quote", "cover.", "span")
+    heads = ("agent", "reward", "95 %", "verdict", "evid.", "quote", "cover.", "span", "state.")
     for name in dict.fromkeys(result.data_set for result in results):
         group = [result for result in results if result.data_set == name]
         rows: list[Sequence[Cell]] = []
         for result in group:
             report = result.report
-            parts = (report.components.get(part, NO_DATA) for part in ("evidence", "quote", "coverage", "span"))
+            parts = (
+                report.components.get(part, NO_DATA)
+                for part in ("evidence", "quote", "coverage", "span", "statements")
+            )
             scores = (decimal(report.accuracy.value), *(decimal(part.value) for part in parts))
             rows.append((result.agent, Styled(decimal(report.reward.value)), interval(report.reward), *scores))
         title = f"{name}: {count(group[0].report.tasks, 'task')}"

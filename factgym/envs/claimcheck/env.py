@@ -164,10 +164,10 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     ## Known exploits
     `factgym audit` runs them: a label without evidence, guessed ids, invented quotes, copied passages, constant
-    verdicts, generic reasons. Under "judged" none reaches the honest baseline, and a constant or random judgement over
-    honest evidence earns half of it at most. Under "v2" such a judgement keeps .87 of the honest baseline's reward and
-    wrong statuses cost nothing; under "r0" a right label over any passage earns about as much as honest work. A reason's
-    truth is not judged.
+    verdicts, generic reasons, silence over any passages. Under "judged" none reaches the honest baseline: a constant or
+    random judgement over honest evidence earns half of its reward over generated tasks, three quarters over contracts.
+    Under "v2" such a judgement keeps .87 of it and wrong statuses cost nothing; under "r0" a right label over any
+    passage earns about as much as honest work. A reason's truth is not judged, and repetition costs nothing.
 
     ## Versions
     v1: first version; its default reward was "v2".
@@ -178,6 +178,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
     implicit: ClassVar[Mapping[str, str]] = {"final_verdict": "submit"}
     presets: ClassVar[Mapping[str, Any]] = RUBRICS
     toolbox: ClassVar[Toolbox] = TOOLBOX
+    strategies: ClassVar[str | None] = "factgym.envs.claimcheck.strategies:STRATEGIES"
     config: ClaimCheckConfig
     state: ClaimCheckState
     tasks: ClaimTaskSet

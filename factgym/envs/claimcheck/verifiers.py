@@ -1,0 +1,83 @@
+"""The paper's static verifiers but the NLI-style one: word overlap, numbers and dates, a proxy of sentence embeddings.
+
+Thresholds were chosen on training splits.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from factgym.baselines.evidence import (
+    Evidence,
+    Sentence,
+    Statement,
+    select_sentences,
+    uncovered_span,
+    without_full_stop,
+)
+from factgym.baselines.nli import Prediction
+from factgym.baselines.semantics import compare_quantities
+from factgym.datasets.claims import Status
+
+_NUMBERS_THRESHOLDS = (0.55, 0.55)
+_LEXICAL_THRESHOLDS = (0.55, 0.45)
+_EMBEDDING_THRESHOLDS = (0.5, 0.4)
+_BUCKETS = 4096
+_GRAM = 4
+
+
+def numbers(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by word overlap, but contradicted where a number, date or frequency differs from the evidence."""
+    selected = select_sentences(evidence, statement)
+    conflicts = compare_quantities(statement, selected).conflicts
+    if conflicts:
+        span = statement.text[conflicts[0].start : conflicts[0].end]
+        reason = f"The evidence gives another value than {span!r}."
+        return Prediction(statement, "contradicted", tuple(selected), span, reason)
+    return _predict_by_threshold(statement, selected, evidence.coverage(statement, selected), _NUMBERS_THRESHOLDS)
+
+
+def lexical(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by the share of the statement's words in the evidence."""
+    selected = select_sentences(evidence, statement)
+    return _predict_by_threshold(statement, selected, evidence.coverage(statement, selected), _LEXICAL_THRESHOLDS)
+
+
+def embedding(statement: Statement, evidence: Evidence) -> Prediction:
+    """Judge by the cosine of hashed character n-grams, a proxy of a sentence embedding that needs no download."""
+    vector = _hashed_ngrams(statement.text)
+
+    def similarity(_: Statement, sentence: Sentence) -> float:
+        smaller, larger = sorted((vector, _hashed_ngrams(sentence.text)), key=len)
+        return math.fsum(weight * larger[bucket] for bucket, weight in smaller.items() if bucket in larger)
+
+    nearest = select_sentences(evidence, statement, similarity)[:1]
+    return _predict_by_threshold(statement, nearest, similarity(statement, nearest[0]), _EMBEDDING_THRESHOLDS)
+
+
+def _predict_by_threshold(
+    statement: Statement, selected: Iterable[Sentence], value: float, thresholds: tuple[float, float]
+) -> Prediction:
+    """Predict supported from the first threshold, overclaim from the second, unsupported below."""
+    selected = tuple(selected)
+    if value >= thresholds[0]:
+        return Prediction(statement, "supported", selected, "", "The evidence states it in nearly the same words.")
+    status: Status = "overclaim" if value >= thresholds[1] else "unsupported"
+    span = uncovered_span(statement, selected) if status == "overclaim" else without_full_stop(statement.text)
+    return Prediction(statement, status, selected, span, "The evidence does not have all of these words.")
+
+
+@lru_cache(maxsize=4096)
+def _hashed_ngrams(text: str) -> Mapping[int, float]:
+    """Return the hashed character n-grams of a text: sublinear counts, unit norm."""
+    # The hashing trick (Weinberger et al., 2009): a gram's bucket is its CRC, so no vocabulary is held.
+    folded = f" {' '.join(text.lower().split())[:2000]} "
+    grams = (folded[start : start + _GRAM].encode() for start in range(len(folded) - _GRAM + 1))
+    counts = Counter(zlib.crc32(gram) % _BUCKETS for gram in grams)
+    weights = {bucket: 1.0 + math.log(count) for bucket, count in counts.items()}
+    norm = math.sqrt(math.fsum(weight * weight for weight in weights.values())) or 1.0
+    return {bucket: weight / norm for bucket, weight in weights.items()}
