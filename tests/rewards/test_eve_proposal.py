@@ -25,11 +25,12 @@ from factgym.rewards.eve.proposal import (
     evidence_value,
     format_parts,
     guarded_parts,
-    hops_reached,
     is_leak,
     is_valid,
     log_prob_value,
+    removal_rollouts,
     score_proposal,
+    share_reached,
     think_block,
     words_outside,
 )
@@ -69,6 +70,7 @@ def scored(
     plus: float = 1.0,
     minus: float = 0.0,
     hops: int = 2,
+    needed: tuple[str, ...] = ("ada", "byron"),
 ):
     """The score of a proposal of which k of 5 rollouts found the answer, and of 10 each with and without the span."""
     text = f"{think}<question>{question}</question><answer>{answer}</answer><evidence>{evidence}</evidence>"
@@ -77,6 +79,7 @@ def scored(
     return score_proposal(
         checked,
         solved=[i < k for i in range(5)],
+        needed=needed if k else None,
         plus=[i < 10 * plus for i in range(10)],
         minus=[i < 10 * minus for i in range(10)],
     )
@@ -201,7 +204,7 @@ EXPLOITS = {
     "one of a list": scored("Pick a town: Rome, Paris or the third?", k=2, plus=0.4, minus=0.4),
     "true or false": scored("Is it true or false that Byron died in 1824?", "yes", SPAN, k=1, plus=0.5, minus=0.5),
     "known without evidence": scored("What is two plus two in words?", "four", SPAN, k=4, plus=1.0, minus=1.0),
-    "one hop after a search for nothing": scored("Who was Lord Byron's daughter?", "Ada Lovelace", ADA.split(". ")[0], searched="Zebras.", k=2, hops=4),
+    "one hop after a search for nothing": scored("Who was Lord Byron's daughter?", "Ada Lovelace", ADA.split(". ")[0], searched="Zebras.", k=2, hops=4, needed=("ada",)),
     "leak in another order": scored("Was it Byron, that Lord, or not?", "Lord Byron", "daughter of Lord Byron", k=2, minus=0.9),
 }  # fmt: skip
 """Exploit -> its score, with plausible answers of solvers."""
@@ -604,9 +607,7 @@ RANDOM_ROLLOUTS = st.builds(
 def test_format_is_appendix_d(question: str, answer: str, rollout: Rollout) -> None:
     proposal = parse_proposal(f"<question>{question}</question><answer>{answer}</answer>")
     assert format_parts(proposal, rollout).reward == pytest.approx(appendix_d(question, answer, rollout))
-    reach = hops_reached(proposal, rollout)
-    assert 1 / rollout.hops <= reach <= 1  # no evidence from elsewhere
-    assert all(0 <= part <= 1 for part in guarded_parts(proposal, rollout, True, reach))
+    assert all(0 <= part <= 1 for part in guarded_parts(proposal, rollout, True, 1.0))
 
 
 def test_hops_begin_at_one() -> None:
@@ -618,7 +619,7 @@ def test_hops_begin_at_one() -> None:
 def guarded(*turns: str, hops: int = 1, searches: tuple[Search, ...] = (), calls: int | None = None):
     rollout = Rollout(hops, SOURCE, turns, searches, calls)
     proposal = proposal_of(rollout)
-    return guarded_parts(proposal, rollout, True, hops_reached(proposal, rollout))
+    return guarded_parts(proposal, rollout, True, 1.0)
 
 
 REAL = "<think>Her father is named in the source, so the question asks for him.</think>"
@@ -632,71 +633,76 @@ def test_a_guarded_thought_counts_once_and_needs_content() -> None:
     assert think_block(" <think> a </think> b") == " a "
 
 
-BYRON_SEARCH, GREECE_SEARCH = Search(("Lord Byron",), BYRON_LINE), Search(("Missolonghi",), GREECE)
 DIED = "he died at Missolonghi of a fever"
+CHAIN_TEXTS = (("ada", SOURCE), ("byron", f"Lord Byron was a poet; {DIED}."), ("other", "A zebra has stripes."))
 
 
-def reached(hops: int, question: str, answer: str, evidence: str, *searches: Search) -> float:
-    proposal = parse_proposal(f"{final(question, answer)}<evidence>{evidence}</evidence>")
-    return hops_reached(proposal, Rollout(hops, SOURCE, searches=searches))
+def reached(hops: int, *needed: str, evidence: str = DIED, direct: bool = False, measured: bool = True) -> float:
+    text = f"{final('Where did the father of Ada Lovelace die?', 'Missolonghi')}<evidence>{evidence}</evidence>"
+    checked = check_proposal(parse_proposal(text), Rollout(hops, SOURCE), CHAIN_TEXTS, direct=direct)
+    return share_reached(checked, needed if measured else None)
 
 
-def test_a_hop_is_a_search_that_was_used() -> None:
-    two = ("Where did the father of Ada Lovelace die?", "Missolonghi", DIED)
-    assert reached(2, *two, BYRON_SEARCH) == 1.0
-    assert reached(2, *two) == 0.5
-    assert reached(4, *two, BYRON_SEARCH) == 0.5
-    # The second search asks for a result of the first.
-    three = ("In what country is the town where the father of Ada died?", "Greece", "a town in western Greece")
-    assert reached(3, *three, BYRON_SEARCH, GREECE_SEARCH) == 1.0
-    assert reached(3, *three, BYRON_SEARCH, Search(("zebra",), "A zebra has stripes.")) == pytest.approx(1 / 3)
-    assert reached(3, *three, Search(("zebra",), "A zebra has stripes."), GREECE_SEARCH) == pytest.approx(2 / 3)
+def test_a_hop_is_a_document_that_the_question_needs() -> None:
+    assert reached(2, "ada", "byron") == reached(2, "ada", "byron", "other") == 1.0
+    assert reached(4, "ada", "byron") == pytest.approx(1 / 3)
+    assert reached(3, "ada") == 0.0
 
 
 def test_a_question_that_does_not_need_the_document_has_made_no_hop() -> None:
-    easy = parse_proposal(f"{final('Who died at sea (not Ada)?', 'Missolonghi')}<evidence>{DIED}</evidence>")
-    rollout = Rollout(2, SOURCE, searches=(BYRON_SEARCH,))
-    assert hops_reached(easy, rollout) == 1.0
-    assert hops_reached(easy, rollout, direct=True) == 0.0
+    assert reached(2, "byron") == reached(2) == reached(2, measured=False) == 0.0
+    assert reached(2, "ada", "byron", direct=True) == 0.0
     # One hop: the document itself says it.
-    assert hops_reached(easy, Rollout(1, SOURCE, searches=(BYRON_SEARCH,))) == 0.0
-    assert hops_reached(easy, Rollout(1, f"{SOURCE} {DIED}")) == 1.0
-    # Evidence in the source is one hop, however easily it is found.
-    assert hops_reached(easy, Rollout(4, f"{SOURCE} {DIED}"), direct=True) == 0.25
+    assert reached(1) == reached(1, "byron") == 0.0
+    assert reached(1, evidence=SOURCE[:40]) == reached(1, evidence="") == 1.0
+
+
+def test_so_many_rollouts_fail_by_chance_in_one_of_ten_cases() -> None:
+    assert [removal_rollouts(k, 5, 0.1) for k in range(1, 6)] == [9, 5, 3, 2, 1]
+    for k in range(1, 6):
+        assert (1 - (k + 0.5) / 6) ** removal_rollouts(k, 5, 0.1) <= 0.1
 
 
 def test_words_of_a_question_outside_the_source() -> None:
     source = "Ada is old. Mother is not."
-    assert words_outside("Where did Ada's mother, ADA, die?", source) == "Where did die?"
-    assert words_outside("", "Ada") == words_outside("Ada", "Ada") == ""
+    assert words_outside("Where did Ada's mother, ADA, die?", source, "").split()[-1] == "die"
+    assert words_outside("", "Ada", "Ada") == words_outside("Ada", "Ada", "Ada") == ""
 
 
-def test_unused_searches_are_no_hops() -> None:
-    two = ("Where did the father of Ada Lovelace die?", "Missolonghi", DIED)
-    zebra, nothing = Search(("zebra",), "A zebra has stripes."), Search(("zebra stripes",), "")
-    assert reached(4, *two, BYRON_SEARCH, zebra, nothing) == 0.5
-    assert reached(4, *two, BYRON_SEARCH, BYRON_SEARCH, BYRON_SEARCH) == 0.5
-    echo = Search(("fever at Missolonghi",), "fever at Missolonghi")
-    assert reached(4, *two, echo, zebra, nothing) == 0.25
+JOINTS = ["/", "-", ".", "_", "\u200b", "\u2060", "\u00b7", "", "'", "(", "–", "\u0301"]
+NAMES = ["Gestwick", "Noxwick", "Pondouxora", "Velmora", "Tarn", "Byron"]
 
 
-def test_a_chain_begins_in_the_source_and_ends_elsewhere() -> None:
-    made = (BYRON_SEARCH, GREECE_SEARCH, Search(("siege",), "The siege of Missolonghi was in 1825."))
-    inside = ("Who was the father of the first programmer Ada?", "Lord Byron", "daughter of Lord Byron")
-    elsewhere = ("At which town did he die of a fever?", "Missolonghi", DIED)
-    for question, answer, evidence in (inside, elsewhere):
-        assert reached(4, question, answer, evidence, *made) == 0.25
-    assert (reached(1, *inside), reached(1, *elsewhere)) == (1.0, 0.0)
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True),
+    st.lists(st.sampled_from(JOINTS), min_size=4, max_size=4),
+    st.booleans(),
+    st.booleans(),
+)
+def test_no_gluing_hides_a_word_of_the_target(
+    names: list[str], joints: list[str], taken_apart: bool, lower: bool
+) -> None:
+    source, target = "Noxwick has a mill.", f"{' and '.join(NAMES)} are towns."
+    glued = "Noxwick" + "".join(joint + name for joint, name in zip(joints, names, strict=False))
+    if taken_apart:
+        glued = joints[0].join(glued)
+    expected = {name.lower() for name in names} - {"noxwick"}
+    if taken_apart and joints[0]:  # a short word in single letters is not looked for
+        expected -= {"tarn", "byron"}
+    question = f"Where does the mill of {glued.lower() if lower else glued} stand?"
+    assert expected <= set(words_outside(question, source, target).split())
 
 
 def test_the_guarded_tool_part_is_the_share_reached_without_surplus() -> None:
     deep = final("Where did the father of Ada Lovelace die?", "Missolonghi", REAL) + f"<evidence>{DIED}</evidence>"
-    parts = [guarded(*[SEARCH_CALL] * n, deep, hops=2, searches=(BYRON_SEARCH,) * n).tool for n in range(5)]
+    search = Search(("Lord Byron",), BYRON_LINE)
+    parts = [guarded(*[SEARCH_CALL] * n, deep, hops=2, searches=(search,) * n).tool for n in range(5)]
     assert parts == pytest.approx([0, 1, 2 / 3, 2 / 4, 2 / 5])
     shallow = final(WHO, "Lord Byron", REAL)
-    at_one = [guarded(*[SEARCH_CALL] * n, shallow, searches=(BYRON_SEARCH,) * n).tool for n in range(3)]
+    at_one = [guarded(*[SEARCH_CALL] * n, shallow, searches=(search,) * n).tool for n in range(3)]
     assert at_one == pytest.approx([1, 1 / 2, 1 / 3])
-    assert guarded(SEARCH_CALL, deep, hops=2, searches=(), calls=3).tool == pytest.approx(0.5 * 2 / 4)
+    assert guarded(SEARCH_CALL, deep, hops=2, searches=(), calls=3).tool == pytest.approx(2 / 4)
 
 
 def test_a_guarded_answer_is_words_of_the_context() -> None:

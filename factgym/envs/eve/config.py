@@ -85,7 +85,8 @@ class EveSolverConfig(EveConfig):
     all, where none does), or with all of them as one text ("joined"), which no single span can equal. search: False for
     the single-turn protocol without search, which always has one turn. evidence: whether that protocol shows the gold
     evidence with the question. remind: whether a message with neither a tool call nor an answer block costs a turn;
-    False ends the episode with it, as Dr. Zero's rollouts do, and it counts as a whole.
+    False ends the episode with it, as Dr. Zero's rollouts do, and it counts as a whole. removed: id of a document that the
+    search never returns, to find out whether a question needs it.
     """
 
     triples: Any = None
@@ -95,6 +96,7 @@ class EveSolverConfig(EveConfig):
     search: bool = True
     evidence: bool = False
     remind: bool = True
+    removed: str = ""
 
     def model_post_init(self, context: Any, /) -> None:
         """Check the settings against each other; without search there is one turn."""
@@ -176,6 +178,10 @@ class EveProposerConfig(EveConfig):
         self.rubric.check(PROPOSER_COMPONENTS, PROPOSER_GATES)
         if not self.verify and self.rubric.weights.get("value"):
             raise ConfigError(f"the reward {self.rubric.name!r} pays for V: leave verify on")
+        if not self.scoring_rules.removal_chance and {"reached", "supported", "learnable"} & {
+            *self.rubric.gated.values()
+        }:
+            raise ConfigError(f"the reward {self.rubric.name!r} pays by hops: rules need a removal_chance above 0")
 
     @property
     def scoring_rules(self) -> EveRules:

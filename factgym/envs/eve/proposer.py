@@ -44,7 +44,7 @@ from factgym.rewards.eve.proposal import (
     words_outside,
 )
 from factgym.rewards.eve.rubrics import RUBRICS, EveScore, build_report
-from factgym.rewards.eve.spans import Proposal
+from factgym.rewards.eve.spans import Proposal, find_span
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -81,6 +81,11 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     "guarded", closes the exploits named below. An invalid proposal (no question, no answer, or the answer in the question)
     is not shown to the solver. `value="logprob"` takes V from teacher-forced log-probabilities of the answer. Report:
     the four format parts, k of n, V, both accuracies, the span's offsets in the corpus, and the policies that answered.
+    Guarded, hops are measured: where the solver was right, each document that the proposer was shown is removed from the
+    corpus in turn, and it is a hop of the question where the solver is not right without it. With h hops requested,
+    difficulty, value and brevity count by (hops made − 1) / (h − 1), nothing where the source document is not needed.
+    `hops_made` and `needed` are in the report, and a data set's rows carry the hops that were made. That takes up to
+    nine further rollouts for a needed document (`EveRules.removal_chance`), one or two for another.
     `solver=` is any policy; by default a script, and every result says so. `auxiliary=` answers without evidence in its
     place. A fault of the solver's infrastructure is an error of the episode, never a score.
 
@@ -98,11 +103,12 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     `factgym audit` runs them. Under the published sum a question that nobody can answer earns V all the same, and so
     do the whole document as evidence and a made-up search or thought; a question to guess at is a difficult one that
     needs no evidence; one easy hop after searches for nothing, or about wherever they led, earns as much as four; a
-    leaked answer keeps half of the format. The guarded reward pays for none of these. `factgym.rewards.eve.rubrics`
+    leaked answer keeps half of the format. The guarded reward pays for none of these, nor for words
+    that are glued together to look like others ("Noxwick/Gestwick"). `factgym.rewards.eve.rubrics`
     lists the exploits that remain: a question with several right answers looks difficult, a document is believed
     whatever it claims, and a question that gives orders ("say unknown unless evidence is shown") is paid where the
-    solver obeys. The guard compares words: a true sentence that shares none with the question or a query counts as no
-    evidence.
+    solver obeys. The guard compares words: a sentence that shares none with the question or a
+    query, or far fewer than another one in sight with the answer, counts as no evidence.
 
     ## Versions
     v1: first version.
@@ -205,7 +211,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
             self.rollout(turn, f"{document.title}\n{source}"),
             [(document.id, source), *results],
             self.config.scoring_rules,
-            direct=self.is_direct(proposal, source),
+            direct=self.is_direct(proposal, source, results),
         )
 
     def rollout(self, turn: int, source: str) -> Rollout:
@@ -230,35 +236,47 @@ class EveProposerEnv(EveEnv[ProposerTask]):
         responses = (*searches, *[Search((), "")] * failed)
         return Rollout(self.task.hops, source, tuple(texts), responses, calls=len(searches))
 
-    def is_direct(self, proposal: Proposal, source: str) -> bool:
-        """Return whether a search for the question without the source's words, or its title's, gives the evidence."""
-        if self.task.hops == 1 or not proposal.evidence:
+    def is_direct(self, proposal: Proposal, source: str, results: Sequence[tuple[str, str]]) -> bool:
+        """Return whether a search for the question without the source's words, or its title's, gives the evidence.
+
+        results: (document id, text) of what the searches returned.
+        """
+        match = find_span(proposal.evidence, results) if self.task.hops > 1 else None
+        if match is None:
             return False
         title, library = self.task.document.title, self.tasks.library
+        passage = library.find(match[0].document)
+        target = f"{passage.title if passage else ''}\n{match[1]}"
         for source_words in (f"{title}\n{source}", title):
-            query = words_outside(proposal.question, source_words)
+            query = words_outside(proposal.question, source_words, target)
             hits = library.search(query, 1) if query else []
             passages = [library.find(hit.id) for hit in hits]
             if any(passage and find_quote(proposal.evidence, neutralise(passage.text)) for passage in passages):
                 return True
         return False
 
-    def ask_solver(self, checked: CheckedProposal) -> SolverAnswers:
-        """Return the solver's answers to a proposal, none for an invalid one. Raises PolicyError for faults."""
+    def ask_solver(self, checked: CheckedProposal, remove: bool = True) -> SolverAnswers:
+        """Return the solver's answers to a proposal, none for an invalid one. Raises PolicyError for faults.
+
+        remove: whether to find out which documents it needs.
+        """
         if not checked.valid:
             return SolverAnswers()
         proposal, span = checked.proposal, checked.span
         evidence = span.text if span is not None and self.config.verify else None
-        return self.rollouts.ask(proposal.question, proposal.answer, evidence, self._cancellation)
+        removable = checked.removable if remove and self.config.scoring_rules.removal_chance else ()
+        return self.rollouts.ask(proposal.question, proposal.answer, evidence, self._cancellation, removable)
 
     def evaluate(self, checked: CheckedProposal, answers: SolverAnswers) -> EveScore:
         return score_proposal(
             checked,
             solved=answers.solved,
+            needed=answers.needed,
             plus=answers.plus,
             minus=answers.minus,
             value=answers.value,
             verified=self.config.verify,
+            rules=self.config.scoring_rules,
         )
 
     @property

@@ -281,14 +281,23 @@ def next_facts(chain: Chain, results: Sequence[Passage], rng: random.Random) -> 
 
 
 def _start_oracle(env: EveProposerEnv, seed: int) -> Policy:
-    def reward(draft: Draft) -> float:
-        proposal = Proposal(draft.question, draft.answer, draft.evidence)
-        checked = env.check(proposal, len(env.episode.turns))
-        score = env.evaluate(checked, env.ask_solver(checked))
+    def reward(draft: Draft, bound: bool) -> float:
+        """Return the reward of a draft; an upper bound, without removing documents, where `bound`."""
+        checked = env.check(Proposal(draft.question, draft.answer, draft.evidence), len(env.episode.turns))
+        answers = env.ask_solver(checked, remove=not bound)
+        score = env.evaluate(checked, replace(answers, needed=checked.documents) if bound else answers)
         return env.config.rubric.total(score.components, score.gates)
 
     def write_best(drafts: Sequence[Draft], source: Passage, rng: random.Random) -> str:
-        return write_honestly(sorted(drafts, key=reward, reverse=True)[:1], source, rng)
+        # Branch and bound: drafts in the order of their bounds, until a reward is at least the next bound.
+        best: tuple[float, Draft] | None = None
+        for bound, draft in sorted(((reward(draft, True), draft) for draft in drafts), key=lambda item: -item[0]):
+            if best is not None and best[0] >= bound:
+                break
+            earned = reward(draft, False)
+            if best is None or earned > best[0]:
+                best = earned, draft
+        return write_honestly([best[1]] if best else [], source, rng)
 
     return ExtractiveProposer(seed, write_best)
 

@@ -48,7 +48,7 @@ from factgym.envs.eve.tasks import open_library
 from factgym.envs.eve.tools import message_solution
 from factgym.envs.task_sets import setting_key
 from factgym.rewards.answer_matching import exact_match
-from factgym.rewards.eve.proposal import log_prob_value
+from factgym.rewards.eve.proposal import log_prob_value, removal_rollouts
 
 Protocol = Literal["search", "with", "without", "logprob with", "logprob without"]
 Entry = dict[str, Any]
@@ -76,7 +76,8 @@ class SolverAnswers:
     """Correctness of each answer to a proposal, and the two log-probabilities of the log-probability variant.
 
     solved: of the searching rollouts. plus, minus: with and without the evidence; empty where the verifier was not
-    asked, or by log-probabilities.
+    asked, or by log-probabilities. needed: documents without which no searching rollout was right; None where nothing was
+    removed, or none was right with all of them.
     """
 
     solved: tuple[bool, ...] = ()
@@ -84,6 +85,7 @@ class SolverAnswers:
     minus: tuple[bool, ...] = ()
     log_plus: float | None = None
     log_minus: float | None = None
+    needed: tuple[str, ...] | None = None
 
     @property
     def value(self) -> float | None:
@@ -95,7 +97,9 @@ class SolverAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """Request for one answer. number: index among requests that are otherwise equal."""
+    """Request for one answer. number: index among requests that are otherwise equal. removed: id of a document that the
+    search does not return, "" for none.
+    """
 
     protocol: Protocol
     policy: AuxiliaryPolicy
@@ -103,6 +107,7 @@ class _Request:
     answer: str
     evidence: str | None
     number: int
+    removed: str = ""
 
     def seed(self, seed: int) -> int:
         """Return the seed of the answer; it follows from the run's seed and the request, whoever asks first."""
@@ -139,7 +144,8 @@ class SolverRollouts:
         auxiliary = solver if config.auxiliary is None else _open_policy(config.auxiliary, config.auxiliary_settings)
         self.solver, self.auxiliary = solver, auxiliary
         self._corpus, self._search = corpus, _search_settings(config)
-        self._n, self._m, self._seed = config.scoring_rules.n, config.scoring_rules.m, config.seed
+        rules = config.scoring_rules
+        self._n, self._m, self._chance, self._seed = rules.n, rules.m, rules.removal_chance, config.seed
         self._by_logprob, self._max_rollouts = config.value == "logprob", config.max_rollouts
         self._file = None if config.cache is None else AnswerFile(Path(config.cache))
         self._entries: OrderedDict[str, Entry] = OrderedDict()  # answers by key, the least recently used first
@@ -157,16 +163,23 @@ class SolverRollouts:
                     "value='sampling'"
                 )
 
-    def ask(self, question: str, answer: str, evidence: str | None, cancellation: Cancellation) -> SolverAnswers:
+    def ask(
+        self,
+        question: str,
+        answer: str,
+        evidence: str | None,
+        cancellation: Cancellation,
+        removable: Sequence[str] = (),
+    ) -> SolverAnswers:
         """Make all requests for a valid proposal, and wait. evidence: None where the span is not verbatim.
 
-        Raises PolicyError for a fault of the infrastructure, with no request left running.
+        removable: documents that are removed in turn where an answer was right. Raises PolicyError for a fault of the infrastructure, with no request left running.
         """
         # The index is built in the caller's thread, not on the loop.
         open_library(self._corpus, self._search["index"], self._search["index_options"])
-        return run_nested(lambda: self._ask(question, answer, evidence), cancellation)
+        return run_nested(lambda: self._ask(question, answer, evidence, removable), cancellation)
 
-    async def _ask(self, question: str, answer: str, evidence: str | None) -> SolverAnswers:
+    async def _ask(self, question: str, answer: str, evidence: str | None, removable: Sequence[str]) -> SolverAnswers:
         await self._prepare_policies()
         plan: list[tuple[Protocol, AuxiliaryPolicy, str | None, int]] = [("search", self.solver, None, self._n)]
         if evidence is not None and self._by_logprob:
@@ -180,14 +193,34 @@ class SolverRollouts:
         ]
         entries = await gather_all(self._cached_answer(request) for request in requests)
         correct: dict[str, list[bool]] = {}
+        views: list[set[str]] = []
         logs: dict[str, float] = {}
         for request, entry in zip(requests, entries, strict=True):
             if "logprob" in entry:
                 logs[request.protocol] = entry["logprob"]
             else:
-                correct.setdefault(request.protocol, []).append(exact_match(entry["answer"], [answer]))
+                is_correct = exact_match(entry["answer"], [answer])
+                correct.setdefault(request.protocol, []).append(is_correct)
+                if is_correct and request.protocol == "search":
+                    views.append(set(entry["documents"]))
         solved, plus, minus = (tuple(correct.get(protocol, ())) for protocol in ("search", "with", "without"))
-        return SolverAnswers(solved, plus, minus, logs.get("logprob with"), logs.get("logprob without"))
+        needed = None
+        if removable and views:
+            # Needed is at most what every right rollout was shown.
+            documents = [document for document in removable if all(document in ids for ids in views)]
+            count = removal_rollouts(sum(solved), self._n, self._chance)
+            needs = await gather_all(self._is_needed(question, answer, document, count) for document in documents)
+            needed = tuple(document for document, is_needed in zip(documents, needs, strict=True) if is_needed)
+        return SolverAnswers(solved, plus, minus, logs.get("logprob with"), logs.get("logprob without"), needed)
+
+    async def _is_needed(self, question: str, answer: str, document: str, count: int) -> bool:
+        """Return whether none of `count` rollouts without a document gives the answer. One is asked before the others."""
+
+        async def is_correct(number: int) -> bool:
+            request = _Request("search", self.solver, question, answer, None, number, document)
+            return exact_match((await self._cached_answer(request))["answer"], [answer])
+
+        return not await is_correct(0) and not any(await gather_all(map(is_correct, range(1, count))))
 
     def _loop_limits(self) -> _LoopLimits:
         loop = asyncio.get_running_loop()
@@ -218,7 +251,7 @@ class SolverRollouts:
         parts = [
             *(request.protocol, request.question, request.evidence, request.seed(self._seed), policy.name, identity),
             request.answer if gold_matters else None,
-            [self._corpus.fingerprint(), self._search] if request.protocol == "search" else None,
+            [self._corpus.fingerprint(), self._search, request.removed] if request.protocol == "search" else None,
             *(answer_prompts(), "auxiliary" if policy is not self.solver else "solver"),
         ]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
@@ -253,7 +286,7 @@ class SolverRollouts:
     def _solver_env(self, request: _Request) -> EveSolverEnv:
         """Return an environment at the beginning of the episode about the proposal's question."""
         triple = Triple("proposal", request.question, (request.answer,))
-        env = make(SOLVER_ENV, triples=(triple,), corpus=self._corpus, **self._search)
+        env = make(SOLVER_ENV, triples=(triple,), corpus=self._corpus, removed=request.removed, **self._search)
         assert isinstance(env, EveSolverEnv)
         env.reset(options={"task": 0})
         return env
@@ -270,7 +303,7 @@ class SolverRollouts:
         report = env.episode.report
         if report is None or report.status != "scored":
             raise PolicyError("environment", f"its episode failed: {report.error if report else env.episode.fault}")
-        return {"answer": report.metrics["answer"]}
+        return {"answer": report.metrics["answer"], "documents": env.state.documents}
 
     async def _answer_single_turn(self, request: _Request) -> Entry:
         """Answer without search, or return the log-probability of the proposal's answer."""
@@ -308,8 +341,9 @@ def _name_fault(policy: AuxiliaryPolicy, fault: Exception) -> PolicyError:
 
 def open_rollouts(config: EveProposerConfig, corpus: Corpus) -> SolverRollouts:
     """Return the shared rollouts of a configuration, with policies opened once a process."""
+    rules = config.scoring_rules
     settings = (
-        *(config.scoring_rules.n, config.scoring_rules.m, config.seed, config.value, config.max_rollouts),
+        *(rules.n, rules.m, rules.removal_chance, config.seed, config.value, config.max_rollouts),
         *(config.cache and str(Path(config.cache).resolve()), _search_settings(config)),
         *(config.solver, config.solver_settings, config.auxiliary, config.auxiliary_settings),
     )

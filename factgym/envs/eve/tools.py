@@ -89,14 +89,21 @@ class SearchResult:
 class EveState(EpisodeState, Generic[SubmissionT]):
     """State of an episode. searches: turn and results of every search. submission: None until there is one.
 
-    tasks: hold the library, which is no part of an episode's state.
+    tasks: hold the library, which is no part of an episode's state. removed: id of a document that is never returned.
     """
 
     tasks: SolverTaskSet | ProposerTaskSet
     top_k: int = 3
     max_tokens: int = 512
+    removed: str = ""
     searches: list[tuple[int, tuple[SearchResult, ...]]] = field(default_factory=list)
     submission: SubmissionT | None = None
+
+    @property
+    def documents(self) -> list[str]:
+        """The ids of all documents that were shown, each once."""
+        results = (result for _, results in self.searches for result in results)
+        return list(dict.fromkeys(snippet.document for result in results for snippet in result.snippets))
 
     def texts_in_view(self, turn: int) -> list[tuple[str, str]]:
         """Return document id and text of the snippets that were in view when the message of a turn was written.
@@ -165,10 +172,13 @@ def search(
     """
     queries = [query_list] if isinstance(query_list, str) else query_list
     library = state.tasks.library
-    passages = [
-        [passage for hit in library.search(query, state.top_k) if (passage := library.find(hit.id)) is not None]
+    hits = [
+        [hit for hit in library.search(query, state.top_k + bool(state.removed)) if hit.id != state.removed][
+            : state.top_k
+        ]
         for query in queries
     ]
+    passages = [[passage for hit in row if (passage := library.find(hit.id)) is not None] for row in hits]
     results = fit_results(list(zip(queries, passages, strict=True)), state.max_tokens)
     state.searches.append((state.turn, results))
     return results

@@ -1,7 +1,7 @@
 """Score of a proposal: its format, its text and rollout first, then the solver's answers to it.
 
     checked = check_proposal(parse_proposal(text), rollout, texts)     # valid? verbatim? before any solver is asked
-    score = score_proposal(checked, solved=[…], plus=[…], minus=[…])   # correctness of the solver's answers
+    score = score_proposal(checked, solved=[…], needed=[…], plus=[…], minus=[…])   # from the solver's answers
     find_rubric("guarded", "proposer").total(score.components, score.gates)
 
 Only a valid proposal needs the solver, and only a verbatim span the verifier (2m answers without search). Source: EVE,
@@ -11,7 +11,8 @@ The published format parts are Dr. Zero's, whose code settles a gap of the paper
 earns nothing for its tools. One point is the paper's: the context of the answer is the source document with all search
 results; the code omits the results where calls and responses differ in number. They pay for form alone: an empty
 thought, any search repeated often enough, an answer such as "1" inside "1975", or "yes". The guarded parts, which are
-ours, ask for substance. They compare words as the indexes see them (`factgym.corpora.text.terms`), not meanings:
+ours, ask for substance. A hop is measured, not read: the documents that the proposer was shown are removed from the
+corpus in turn, and each without which the solver gives no right answer is a hop of the question:
 
     source: … Ada, daughter of Lord Byron …   search "Lord Byron": … died at Missolonghi …   search "Missolonghi": …
     question: in what country did the father of Ada die?   evidence: Missolonghi is a town in Greece.   3 of 3 hops
@@ -32,7 +33,7 @@ from factgym.corpora.text import find_quote, terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules, EveScore
-from factgym.rewards.eve.spans import Proposal, Texts, find_span, is_anchored, is_focused, is_yes_no, span_json
+from factgym.rewards.eve.spans import Proposal, Texts, find_span, is_focused, is_related, is_yes_no, span_json
 
 # Format
 
@@ -117,7 +118,7 @@ def guarded_parts(
     """Return the guarded parts; all 0 for an invalid proposal, as in Dr. Zero's code.
 
     think: a thought counts when it has `min_think_words` different words and no earlier turn had the same ones. tool:
-    the share of the hops that were reached (`hops_reached`), 0 without a call where one is needed. Calls beyond
+    the share of the hops that were reached (`share_reached`), 0 without a call where one is needed. Calls beyond
     hops − 1 cost: the prompt asks for exactly so many. answer: compared by whole words; yes and no, which are in no
     context and right by chance half of the time, have half the point.
     """
@@ -150,57 +151,22 @@ def _length_score(answer: str, rules: EveRules) -> float:
     return 1.0 if words <= rules.short_answer_words else 0.5
 
 
-def hops_reached(proposal: Proposal, rollout: Rollout, direct: bool = False) -> float:
-    """Return the share of the requested hops that the rollout made, in [0, 1]: (1 + used searches) / hops, at most 1.
+def words_outside(question: str, source: str, target: str) -> str:
+    """Return what a question says without the source: a query of somebody who never saw it, as terms.
 
-    No search was used where the evidence is in the source document, or where the question names nothing of the source
-    that the evidence does not name as well: a chain begins in the source and ends elsewhere.
-
-    0 where the source is not needed at all: where one hop was requested and the evidence is elsewhere, and where the
-    question is `direct`: a search for its words that are not in the source, or not in its title (`words_outside`),
-    returns evidence first that is not in the source.
+    Its terms that are none of the source's, and the terms of `target` that are written in the question in any way:
+    glued to other words ("Ada/Byron", "adaByron"), taken apart, with accents or invisible characters.
     """
-    in_source = find_quote(proposal.evidence, rollout.source) is not None
-    if rollout.hops == 1:
-        return 1.0 if in_source or not proposal.evidence else 0.0
-    if in_source:
-        return 1.0 / rollout.hops
-    if direct:
-        return 0.0
-    only_in_question = frozenset(terms(proposal.question)) - frozenset(terms(proposal.evidence))
-    begins_in_source = not only_in_question.isdisjoint(terms(rollout.source))
-    return min((1 + (_used_searches(proposal, rollout) if begins_in_source else 0)) / rollout.hops, 1.0)
-
-
-def _used_searches(proposal: Proposal, rollout: Rollout) -> int:
-    """Return the number of searches on a chain of words that ends in the answer and the evidence.
-
-    A search was used when a word that it added, one that was neither in the source nor in a query so far, occurs in the
-    answer, in the evidence, or in the query of a later used search. Backward reachability: one pass forwards for the
-    words that each search added (a repeated search adds none), one backwards from the end of the chain.
-    """
-    queries = [frozenset(terms(" ".join(search.queries))) for search in rollout.searches]
-    earlier = frozenset(terms(rollout.source))
-    previous: set[object] = set()
-    added: list[frozenset[str]] = []
-    for query, search in zip(queries, rollout.searches, strict=True):
-        earlier |= query
-        is_repeated = query in previous or search.text in previous
-        added.append(frozenset() if is_repeated else frozenset(terms(search.text)) - earlier)
-        previous |= {query, search.text}
-    needed = frozenset(terms(f"{proposal.answer}\n{proposal.evidence}"))
-    used = 0
-    for query, words in zip(reversed(queries), reversed(added), strict=True):
-        if not words.isdisjoint(needed):
-            used += 1
-            needed |= query
-    return used
-
-
-def words_outside(question: str, source: str) -> str:
-    """Return the words of a question that share no term with the source, as a query of somebody without the source."""
-    source_terms = frozenset(terms(source))
-    return " ".join(word for word in question.split() if source_terms.isdisjoint(terms(word)))
+    question, source_terms = _plain(question), frozenset(terms(_plain(source)))
+    words = question.split()
+    letters = "".join(filter(str.isalnum, question))
+    hidden = [
+        term
+        for term in dict.fromkeys(terms(_plain(target)))
+        if (len(term) >= _MIN_LEAK_LETTERS and term in letters)
+        or (len(term) >= _MIN_GLUED_LETTERS and any(term in word for word in words))
+    ]
+    return " ".join(term for term in dict.fromkeys([*terms(question), *hidden]) if term not in source_terms)
 
 
 # Difficulty, value and validity
@@ -212,6 +178,9 @@ TOKEN = re.compile(r"\w+|[^\w\s]")
 
 _MIN_LEAK_LETTERS = 6
 """A shorter answer occurs by chance where gaps do not count: "Rome" in "from Ecuador"."""
+
+_MIN_GLUED_LETTERS = 4
+"""A shorter word occurs by chance inside another one."""
 
 _INVISIBLE = ("Mn", "Cf")
 """Unicode categories of combining marks, and of format characters such as the zero-width space."""
@@ -227,6 +196,16 @@ def difficulty(correct: int, n: int) -> float:
     if not 0 <= correct <= n:
         raise ConfigError(f"{correct!r:.80} right answers of {n} rollouts cannot be")
     return (n - correct) / (n - 1) if 0 < correct < n else 0.0
+
+
+def removal_rollouts(correct: int, n: int, chance: float) -> int:
+    """Return how many rollouts have to fail without a document to show that it is needed.
+
+    A solver that is right at the rate (k + ½) / (n + 1) fails all of them with a probability of at most `chance`, above
+    0. correct: k, at least 1.
+    """
+    # Jeffreys' estimate of a binomial rate; the rate k / n would ask for one rollout where k = n.
+    return math.ceil(math.log(chance) / math.log1p(-(correct + 0.5) / (n + 1)))
 
 
 def evidence_value(plus: Sequence[bool], minus: Sequence[bool]) -> float:
@@ -294,22 +273,35 @@ def _plain(text: str) -> str:
 class CheckedProposal:
     """A proposal with the properties that its text, its rollout and the documents give.
 
-    valid: as published (`is_valid`). leak: see `is_leak`. span: the verbatim evidence, None without. format,
-    format_guarded: the parts of both format rewards. brevity: 0 without a span. focused, anchored: see
-    `factgym.rewards.eve.spans`. reached: see `hops_reached`.
+    valid: as published (`is_valid`). leak: see `is_leak`. span: the verbatim evidence, None without. format: the
+    published parts. brevity: 0 without a span. focused, anchored: see `factgym.rewards.eve.spans`. documents: ids of the
+    source document and of the returned ones, in that order. in_source: whether the evidence is in the source document.
+    direct: whether a search for the question without the source's words returns the evidence first.
     """
 
     proposal: Proposal
-    hops: int
+    rollout: Rollout
     valid: bool
     leak: bool
     span: Evidence | None
     format: FormatParts
-    format_guarded: FormatParts
     brevity: float
     focused: bool
     anchored: bool
-    reached: float
+    documents: tuple[str, ...]
+    in_source: bool
+    direct: bool
+
+    @property
+    def removable(self) -> tuple[str, ...]:
+        """The documents to be removed in turn; none of a proposal that earns nothing by hops, nor of one known hop."""
+        is_open = self.span is not None and not self.leak
+        return self.documents if is_open and not self.is_one_hop else ()
+
+    @property
+    def is_one_hop(self) -> bool:
+        """Whether the evidence alone is known to be needed."""
+        return self.direct or (self.rollout.hops == 1 and self.in_source)
 
 
 def check_proposal(
@@ -323,46 +315,65 @@ def check_proposal(
     """Check a proposal before a solver is asked.
 
     texts: (document id, text) pairs: the source document first, then the passages that searches returned. direct:
-    whether a search for the question without the source's words returns the evidence first (see `hops_reached`).
+    whether a search for the question without the source's words returns the evidence first.
     """
-    question, answer = proposal.question, proposal.answer
+    texts = list(texts)
+    question, answer, evidence = proposal.question, proposal.answer, proposal.evidence
     valid, leak = is_valid(question, answer), is_leak(question, answer)
-    reached = hops_reached(proposal, rollout, direct)
-    match = find_span(proposal.evidence, texts) if valid else None
+    match = find_span(evidence, texts) if valid else None
     span, text = match or (None, "")
     queries = [query for search in rollout.searches for query in search.queries]
     return CheckedProposal(
         proposal,
-        rollout.hops,
+        rollout,
         valid,
         leak,
         span,
         format_parts(proposal, rollout, rules),
-        guarded_parts(proposal, rollout, valid and not leak, reached, rules),
         brevity=0.0 if span is None else brevity(span.text, rules),
         focused=span is not None and is_focused(span, text, rules),
-        anchored=span is not None and is_anchored(question, answer, span.text, rules, queries=queries),
-        reached=reached,
+        anchored=span is not None and is_related(question, answer, span, texts, rules, queries=queries),
+        documents=tuple(document for document, _ in texts),
+        in_source=find_quote(evidence, rollout.source) is not None,
+        direct=direct,
     )
+
+
+def share_reached(checked: CheckedProposal, needed: Sequence[str] | None) -> float:
+    """Return the share of the requested hops after the first that were made, in [0, 1].
+
+    A hop is a document that the question needs. needed: see `score_proposal`. 0 where the source document is not needed,
+    where the question is direct, and for one hop where several were requested. A request of one hop, for which nothing
+    is removed, has its evidence in the source, or none.
+    """
+    if checked.rollout.hops == 1:
+        return 1.0 if checked.in_source or not checked.proposal.evidence else 0.0
+    if not needed or checked.documents[0] not in needed or checked.direct:
+        return 0.0
+    return min((len(needed) - 1) / (checked.rollout.hops - 1), 1.0)
 
 
 def score_proposal(
     checked: CheckedProposal,
     *,
     solved: Sequence[bool] = (),
+    needed: Sequence[str] | None = None,
     plus: Sequence[bool] = (),
     minus: Sequence[bool] = (),
     value: float | None = None,
     verified: bool = True,
+    rules: EveRules = DEFAULT_RULES,
 ) -> EveScore:
     """Score a checked proposal from the solver's answers.
 
     solved: for each searching rollout, whether its answer was the proposal's (exact match); at least two for a valid
-    proposal. plus, minus: the same for each search-disabled answer with and without the evidence; needed for a valid
-    proposal with a verbatim span, unless `value`, the log-probability variant of V, is given instead. verified: False
-    where the verifier was not asked, for a rubric without V ("dr-zero"); the value is 0 then. In the facts k and n are
-    right answers and number of the searching rollouts, plus and minus the two accuracies, None where they were not
-    measured. Raises ConfigError when a needed argument is missing; others are ignored.
+    proposal. needed: those of `checked.removable` without which no searching rollout gave that answer; None where that
+    was not measured. plus, minus: the same as solved for each search-disabled answer with and without the evidence;
+    needed for a valid proposal with a verbatim span, unless `value`, the log-probability variant of V, is given instead.
+    verified: False where the verifier was not asked, for a rubric without V ("dr-zero"); the value is 0 then. In the
+    facts k and n are right answers and number of the searching rollouts, plus and minus the two accuracies, and
+    hops_made the hops that the question needs, None where they were not measured. Raises ConfigError when a needed
+    argument is missing; others are ignored.
     """
     correct, n = (sum(solved), len(solved)) if checked.valid else (0, 0)
     hard = difficulty(correct, n) if checked.valid else 0.0
@@ -375,39 +386,43 @@ def score_proposal(
         kind = "logprob"
     else:
         raise ConfigError(f"the evidence's value lies between -1 and 1, not at {value!r:.80}")
+    proposal, valid = checked.proposal, checked.valid and not checked.leak
+    reached = share_reached(checked, needed)
+    guarded = guarded_parts(proposal, checked.rollout, valid, reached, rules)
     components = {
         "format": checked.format.reward,
-        "format_guarded": checked.format_guarded.reward,
+        "format_guarded": guarded.reward,
         "difficulty": hard,
         "value": value,
         "brevity": checked.brevity,
     }
     conditions = {
-        "valid": checked.valid and not checked.leak,
+        "valid": valid,
         "verbatim": checked.span is not None,
         "focused": checked.focused,
         "anchored": checked.anchored,
         "answerable": correct > 0,
     }
-    earned = checked.reached if all(conditions.values()) else 0.0
+    earned = reached if all(conditions.values()) else 0.0
     gain = max(0.0, value)
     gates = {
         **{name: float(holds) for name, holds in conditions.items()},
-        "reached": checked.reached,
+        "reached": reached,
         "gain": gain,
         "supported": 1.0 if value < 0 else earned,
         "learnable": gain * earned,
     }
     with_evidence, without = (sum(answers) / len(answers) if kind == "sampling" else None for answers in (plus, minus))
-    proposal = checked.proposal
     facts = {
         "question": proposal.question,
         "answer": proposal.answer,
         "evidence": proposal.evidence,
         "evidence_span": span_json(checked.span),
-        "hops": checked.hops,
+        "hops": checked.rollout.hops,
+        "hops_made": 1 if checked.is_one_hop else None if needed is None else max(1, len(needed)),
+        "needed": None if needed is None else list(needed),
         "format": checked.format._asdict(),
-        "format_guarded": checked.format_guarded._asdict(),
+        "format_guarded": guarded._asdict(),
         "difficulty": hard,
         "k": correct,
         "n": n,

@@ -33,10 +33,12 @@ Exploits that `eve` pays for, and the gate of `guarded` that closes each:
   Zero's code; the paper pays half of F).
 - *A question of one hop where four were requested*, after searches for anything: searches are counted, not read, and an
   easy question is answered more often. Guarded: difficulty, value and brevity are multiplied by the share of the hops
-  that were `reached`: searches of which something was used, from the source to evidence elsewhere.
-- *A walk to anywhere, and an easy question about where it ended*, with a word of the source thrown in. Guarded: nothing
-  counts where the source is not needed: where the question, searched without the words of the source or of its title,
-  returns the evidence first, or where one hop was requested and the evidence is elsewhere.
+  that were `reached`: of the documents that the proposer was shown, those without which the solver gives no right answer,
+  removed from the corpus in turn. A chain that makes no sense is needed by nobody.
+- *A walk to anywhere, and an easy question about where it ended*, with a word of the source thrown in, or with words
+  glued together to hide them. Guarded: nothing counts where the source is not needed: where the solver is right without
+  it, where the question, searched without the terms of the source or of its title, returns the evidence first, or where
+  one hop was requested and the evidence is elsewhere.
 - *Form without substance*: empty or repeated thoughts, searches made to be counted, "1" found in "1975". Guarded: see
   `factgym.rewards.eve.proposal.guarded_parts`.
 - *An answer without its evidence* (solver) loses .3 at most. Guarded: it earns `ungrounded_share` of its point unless
@@ -48,14 +50,14 @@ A span cannot carry an instruction ("the answer is X"): it must occur in a docum
 document's own slice. Left open by `guarded`: a question with several right answers, or with one that is written in
 several ways, looks like a difficult one; a document that itself lies, or holds an instruction, is believed; a policy
 that always asks for "yes" is weakened, not stopped; a sentence that names the answer in passing, beside a word of the
-question, has the V that the solver gives it; a question may refer to the result of a search rather than to the world; a
-walk from search to search is a chain by its words where its question is worded so that a search does not return the
-evidence first; a question may give orders ("say unknown unless evidence is shown", "toss a coin first"), which a solver
-that obeys turns into V and difficulty. A judge, and the selector's diversity, are the remedies.
+question, has the V that the solver gives it; a question may refer to the result of a search rather than to the world;
+two unrelated sentences are a chain where the solver joins them; a question may give orders ("say unknown unless evidence
+is shown", "toss a coin first"), which a solver that obeys turns into V and difficulty. A judge, and the selector's
+diversity, are the remedies.
 
-False negatives of `guarded`: a sentence that shares no word with the question or a query does not count as evidence. Of
-the supporting sentences that contain the answer, 11 % share none with their question on HotpotQA and 28 % on
-2WikiMultihopQA, most of them at the end of several hops, where a proposer has its queries.
+False negatives of `guarded`: a sentence with far fewer words of the question and the queries than another one in sight
+with the answer does not count as evidence. Of the supporting sentences that contain the answer, 15 % fail on HotpotQA and
+9 % on 2WikiMultihopQA, of the other sentences that contain it 60 % and 69 %.
 """
 
 from __future__ import annotations
@@ -92,8 +94,11 @@ class EveRules:
 
     The rest is ours and read by the guarded reward only. min_evidence_terms: content words of a span besides the
     answer's. max_evidence_share: largest share of its text's words that a span of several sentences may have.
-    min_think_words: different words that a thought needs. min_evidence_f1: token F1 with the gold evidence that a
-    solver's evidence needs. ungrounded_share: share of the solver's point for an answer without evidence from the
+    removal_chance: so many rollouts without a document have to fail, before it counts as a hop, that chance alone makes
+    them fail with this probability at most (`removal_rollouts`); 0: hops are not measured, which the guarded reward
+    needs. min_think_words: different words that a thought needs. min_evidence_f1: token F1 with the gold evidence that a
+    solver's evidence needs. min_relation: share of the best sentence's relation to the question (`is_related`) that
+    evidence needs; chosen on HotpotQA and 2WikiMultihopQA. ungrounded_share: share of the solver's point for an answer without evidence from the
     episode.
 
     Raises ConfigError for a value out of range.
@@ -111,8 +116,10 @@ class EveRules:
     hop_weights: tuple[Amount, ...] = (4.0, 3.0, 2.0, 1.0)
     min_evidence_terms: Count = 2
     max_evidence_share: UnitFloat = 0.5
+    removal_chance: Annotated[float, Field(ge=0, le=0.5)] = 0.1
     min_think_words: Count = 5
     min_evidence_f1: UnitFloat = 0.3
+    min_relation: UnitFloat = 0.6
     ungrounded_share: UnitFloat = 0.5
 
     def __post_init__(self) -> None:
@@ -143,7 +150,7 @@ PROPOSER_GATES = (
 """Factors in [0, 1]; the first five are 0.0 or 1.0.
 
 valid: as published, and no leak. verbatim, focused, anchored: properties of the span. answerable: k > 0. reached: share
-of the requested hops that were made. gain: max(0, V). supported: `reached` where the first five are all 1.0, else 0;
+of the requested hops after the first that were made, see `share_reached`. gain: max(0, V). supported: `reached` where the first five are all 1.0, else 0;
 1.0 where V is negative, so that breaking a gate does not avoid the penalty. learnable: `supported` times gain.
 """
 

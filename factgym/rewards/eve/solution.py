@@ -15,8 +15,8 @@ from factgym.rewards.eve.spans import (
     Texts,
     contains_answer,
     find_span,
-    is_anchored,
     is_focused,
+    is_related,
     is_yes_no,
     span_json,
     stems_beyond,
@@ -40,6 +40,7 @@ def score_solution(
     search queries, which are read where there is no gold evidence; the evidence component is 0 then. In the facts
     evidence_f1 is None without gold evidence, and f1 is the token F1 of the answer, which earns nothing.
     """
+    texts = list(texts)
     answers = (golds,) if isinstance(golds, str) else tuple(golds)
     spans = (gold_evidence,) if isinstance(gold_evidence, str) else gold_evidence
     gold = " ".join(span for span in spans if span.strip())
@@ -56,7 +57,7 @@ def score_solution(
             needed = min(rules.min_evidence_terms, len(stems_beyond(answer, gold)))
             anchored = evidence_f1 >= rules.min_evidence_f1 and len(stems_beyond(answer, quote)) >= needed
         else:
-            anchored = is_anchored(question, answer, quote, rules, queries=queries)
+            anchored = is_related(question, answer, match[0], texts, rules, queries=queries)
         # No evidence can contain yes or no, nor an answer that the gold evidence does not contain either.
         backed = (
             is_yes_no(answer) or contains_answer(answer, quote) or bool(gold and not contains_answer(answer, gold))

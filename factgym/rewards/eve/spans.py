@@ -9,6 +9,8 @@ document's own slice, never the policy's spelling of it: this slice is shown to 
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -116,17 +118,43 @@ def is_focused(span: Evidence, text: str, rules: EveRules = DEFAULT_RULES) -> bo
     return sentences <= 1 or len(span.text.split()) <= rules.max_evidence_share * len(text.split())
 
 
-def is_anchored(
-    question: str, answer: str, evidence: str, rules: EveRules = DEFAULT_RULES, *, queries: Sequence[str] = ()
+def is_related(
+    question: str,
+    answer: str,
+    span: Evidence,
+    texts: Sequence[tuple[str, str]],
+    rules: EveRules = DEFAULT_RULES,
+    *,
+    queries: Sequence[str] = (),
 ) -> bool:
-    """Return whether a span says something about the question besides naming the answer.
+    """Return whether a span is about the question, and not much less so than the best sentence in sight with the answer.
 
-    Without the answer's words it must hold at least `min_evidence_terms` different content words, one of them from the
-    question or, since the last hop of a chain need not name anything of the question, from the `queries` that led to
-    it. Words are compared by their Porter stems.
+    A sentence is about the question by the words of question and queries that it holds, weighted by their rarity in the
+    texts; those of its text's first sentence, which tells whom "he" means, count half. The span's sentence needs
+    `min_relation` of the best one. The span says more than the answer: at least `min_evidence_terms` other words.
     """
-    stems = stems_beyond(answer, evidence)
-    return len(stems) >= rules.min_evidence_terms and not stems.isdisjoint(_stems(" ".join((question, *queries))))
+    # Inverse document frequency over the sentences in sight (Spärck Jones 1972).
+    topic = _stems(" ".join((question, *queries))) - _stems(answer)
+    read = []
+    for document, text in texts:
+        ranges = passage_ranges(text)
+        lead = topic & _stems(text[slice(*ranges[0])]) if ranges else frozenset()
+        read += [(document, text[start:end], start, end, lead) for start, end in ranges]
+    overlaps = [(topic & _stems(sentence), lead) for _, sentence, _, _, lead in read]
+    counts = Counter(stem for stems, lead in overlaps for stem in stems | lead)
+
+    def weight(stems: frozenset[str]) -> float:
+        return math.fsum(math.log1p(len(read) / counts[stem]) for stem in sorted(stems))
+
+    own = best = 0.0
+    for (document, sentence, start, end, _), (stems, lead) in zip(read, overlaps, strict=True):
+        relation = weight(stems) + 0.5 * weight(lead - stems)
+        if document == span.document and start < (span.end or 0) and (span.start or 0) < end:
+            own = max(own, relation)
+        elif contains_answer(answer, sentence):
+            best = max(best, relation)
+    says_more = len(stems_beyond(answer, span.text)) >= rules.min_evidence_terms
+    return says_more and own > 0 and own >= rules.min_relation * best
 
 
 def stems_beyond(answer: str, evidence: str) -> frozenset[str]:
@@ -134,7 +162,7 @@ def stems_beyond(answer: str, evidence: str) -> frozenset[str]:
     return _stems(evidence) - _stems(answer)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 15)
 def _stems(text: str) -> frozenset[str]:
     return frozenset(map(porter_stem, terms(text)))
 

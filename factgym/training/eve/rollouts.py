@@ -202,7 +202,7 @@ def write_triples(
             question=metrics["question"],
             answers=(metrics["answer"],),
             evidence=(Evidence(document, start, end, corpus.get(document).text[start:end]),),
-            hops=metrics["hops"],
+            hops=metrics.get("hops_made"),
             benchmark="eve",
             meta=meta,
         )
