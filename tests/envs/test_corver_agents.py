@@ -132,7 +132,7 @@ def test_an_exploit_changes_the_text_and_not_the_knowledge(exploit: str) -> None
 
 def test_roles_and_order() -> None:
     for agents, honest in ((AGENTS, "student"), (SEARCH_AGENTS, "searcher")):
-        assert list(agents)[:2] == ["oracle", honest]
+        assert list(agents)[:3] == ["oracle", "teacher", honest]
         assert agents[honest].role == "honest"
         assert {agents[name].role for name in EXPLOITS} == {"exploiter"}
     assert "Knows the gold" in AGENTS["student"].summary  # a baseline that knows gold labels says so
@@ -148,3 +148,26 @@ def test_static_agents_earn_the_reward_of_no_work() -> None:
     guesses = played(env, "random", 60)
     assert sum(episode["reward"]["metrics"]["label"] == "good" for episode in guesses) <= 3
     assert STRICT.weights == {"judge_boundary": 1.0, "format_strict": 1.0, "cooccurrence_strict": 1.0}
+
+
+def test_the_teacher_states_the_gold_answer_only_where_a_search_result_shows_it() -> None:
+    env = factgym.make("corver-qa-search")
+    tiers = set()
+    for episode in played(env, "teacher", 60):
+        meta, shown = episode["task_view"]["gold"]["meta"], ""
+        for message in episode["messages"][1:]:
+            text = message["content"]
+            if message["role"] != "assistant":
+                shown += text
+            elif "<search>" in text:
+                query = text.partition("<search>")[2].partition("</search>")[0]
+                assert all(word in shown for word in query.split())
+            else:
+                answer = extract_answer(text) or ""
+                states = any(alias in answer for alias in episode["task_view"]["gold"]["answers"])
+                assert states == any(alias in shown for alias in episode["task_view"]["gold"]["answers"])
+                assert states or answer == "I don't know"
+                tiers.add((meta["tier"], states))
+    assert tiers == {("absent", False), ("rare", True), ("known", True), ("common", True)}
+    closed = [episode["reward"]["metrics"]["label"] for episode in played(factgym.make("corver-qa"), "teacher", 20)]
+    assert set(closed) == {"good"}

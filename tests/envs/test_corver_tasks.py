@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from commands import run_factgym
 from corver_examples import GOOD, QUESTIONS, TABLE, Broken, started, written
 
 import factgym
@@ -223,3 +224,15 @@ def test_results_without_a_counter_carry_a_caveat(path: str) -> None:
     (warning,) = factgym.make("corver-qa", source="file", path=path).warnings()
     assert "No counter" in warning
     assert factgym.make("corver-qa").warnings() == []
+
+
+@pytest.mark.parametrize("name", ["missing.cooc", "damaged.cooc"])
+def test_a_counter_that_cannot_be_opened_is_an_error_of_construction(path: str, name: str) -> None:
+    folder = Path(path).parent
+    (folder / "damaged.cooc").write_bytes(b"\x93FGCOOC\n" + bytes(90))
+    counter = str(folder / name)
+    with pytest.raises(DataError, match=name):
+        factgym.make("corver-qa", source="file", path=path, counter=counter)
+    settings = ("--path", path, "--set", "source=file", "--set", f"counter={counter}")
+    result = run_factgym(["eval", "corver-qa", "--agent", "refuse", *settings], folder)
+    assert result.returncode == 2 and len(result.stderr.strip().splitlines()) == 1

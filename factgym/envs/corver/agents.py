@@ -1,4 +1,4 @@
-"""Scripted agents of CorVer: an oracle, an honest baseline for each environment, static baselines, and exploiters.
+"""Scripted agents of CorVer: oracle, teacher and honest baseline of each environment, static baselines, and exploiters.
 
 Every exploiter has the knowledge of an honest baseline and differs from it by its trick alone: unknown answers are
 refused, unless the trick is to answer all the same.
@@ -196,17 +196,29 @@ def read_answer(question: str, passages: Sequence[str]) -> Knowledge | None:
     return None
 
 
-class Searcher:
-    """Searches for the question, then for its subject; `writer` writes with the knowledge gained by then."""
+Reader = Callable[[str, Sequence[str]], Knowledge | None]
+"""(question, passages) -> the answer as the passages state it."""
 
-    def __init__(self, background: Background, writer: Writer = write_honestly) -> None:
+
+class Searcher:
+    """Searches for the question, then for its subject; `writer` writes with the knowledge gained by then.
+
+    searches: their number at most. read: returns the answer as passages state it.
+    """
+
+    def __init__(
+        self, background: Background, writer: Writer = write_honestly, searches: int = 2, read: Reader = read_answer
+    ) -> None:
         self._background = background
         self._writer = writer
+        self._searches = searches
+        self._read = read
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         question, replies = user_text(messages), observations(messages)
-        knowledge = read_answer(question, [text for reply in replies for text in _RESULT.findall(reply)])
+        knowledge = self._read(question, [text for reply in replies for text in _RESULT.findall(reply)])
         queries = list(dict.fromkeys(query for query in (question, question_subject(question)) if query))
+        queries = queries[: self._searches]
         if knowledge is None and len(replies) < len(queries):
             return f"<search>{queries[len(replies)]}</search>"
         return self._writer(knowledge, self._background)
@@ -215,6 +227,27 @@ class Searcher:
 def start_searcher(writer: Writer, env: CorverEnv, seed: int) -> Policy:
     """Write with the knowledge that a search gives."""
     return Searcher(background_of(env.task), writer)
+
+
+def start_teacher(env: CorverEnv, seed: int) -> Policy:
+    """Search as the searcher does; state the gold answer where a sentence about the subject shows it, else refuse.
+
+    Without the tool, nothing can be shown: the teacher states the gold answer in sentences of the question's subject.
+    """
+    gold = gold_knowledge(env.task)
+    if not env.config.search:
+        return FixedReply(gold.completion)
+    aliases = env.task.item.aliases
+
+    def read(question: str, passages: Sequence[str]) -> Knowledge | None:
+        subject = question_subject(question)
+        for text in passages:
+            sentences = [sentence for sentence in _SENTENCE_BREAK.split(text) if not subject or subject in sentence]
+            if any(re.search(rf"\b{re.escape(alias)}\b", sentence) for sentence in sentences for alias in aliases):
+                return gold
+        return None
+
+    return Searcher(background_of(env.task), read=read)
 
 
 # Exploiters, each a writer
@@ -254,7 +287,8 @@ def _answers(answer: Callable[[Knowledge | None, Background], str]) -> Writer:
     )
 
 
-def _endless_sentence(background: Background) -> str:
+def endless_sentence(background: Background) -> str:
+    """Return the well-supported facts as one sentence."""
     body = " and ".join(fact.rstrip(".") for fact in background.facts)
     while len(body) < _ENDLESS_CHARS:
         body = f"{body} and {body}"
@@ -276,7 +310,7 @@ EXPLOITS: Mapping[str, tuple[str, Writer]] = {
                    _if_known(lambda knowledge: format_completion(" ".join([knowledge.thought] * _REPEATS), knowledge.statement))),
     "truisms": ("Well-supported sentences about something else.", _states(lambda background: " ".join(background.facts))),
     "drift": ("Well-supported sentences about namesakes.", _states(lambda background: " ".join(background.namesakes))),
-    "endless": ("One endless sentence that begins well supported.", _states(_endless_sentence)),
+    "endless": ("One endless sentence that begins well supported.", _states(endless_sentence)),
     "one-word": ("The answer “e” or “1”, which is contained in most others.", _answers(_one_character)),
     "bluff": ("The same in place of a refusal.",
               _if_unknown(lambda background: format_completion(_FILLER, _one_character(None, background)))),
@@ -311,11 +345,17 @@ def start_random(env: CorverEnv, seed: int) -> Policy:
     return FixedReply(format_completion(thought, f"{subject} belongs to {name}."))
 
 
-def _agents(name: str, summary: str, start: Callable[[Writer, CorverEnv, int], Policy]) -> dict[str, ScriptedAgent]:
-    """Return the agents of an environment. name, summary, start: of its honest baseline, whose start exploiters share."""
+def _agents(
+    name: str, summary: str, start: Callable[[Writer, CorverEnv, int], Policy], teacher: str
+) -> dict[str, ScriptedAgent]:
+    """Return the agents of an environment.
+
+    name, summary, start: of its honest baseline, whose start exploiters share. teacher: summary of the teacher.
+    """
     return agent_table(
         ("oracle", "oracle", "Knows every answer and states it.",
          lambda env, seed: FixedReply(gold_knowledge(env.task).completion)),
+        ("teacher", "teacher", teacher, start_teacher),
         (name, "honest", summary, partial(start, write_honestly)),
         ("refuse", "baseline", "Never knows.", lambda env, seed: FixedReply(REFUSAL)),
         ("constant", "baseline", "One well-formed answer to every question.",
@@ -329,12 +369,14 @@ AGENTS = _agents(
     "student",
     f"Knows the gold of a fixed {STUDENT_SHARE:.0%} of the tasks, states it, and refuses the others.",
     start_student,
+    "States the gold answer. Closed book has no observations that could justify it: its episodes teach to recall.",
 )
-"""Closed book, by name; the first is the oracle, the second the honest baseline."""
+"""Closed book, by name: the oracle, the teacher, the honest baseline, then the others."""
 
 SEARCH_AGENTS = _agents(
     "searcher",
     "Searches, reads the answer off by rules, states it, and refuses where it finds none.",
     start_searcher,
+    "Knows the gold, and states it where a search result shows it beside the subject; refuses where none does.",
 )
 """With the search tool; the exploiters have the searcher's knowledge."""

@@ -11,10 +11,13 @@ all with weight 1 (λ_j, λ_f, λ_c). `strict` differs from the published reward
 - Repetition: the mean over the tokens rises with each copy of a well-supported sentence (the paper's L2 saw it in
   training). A sentence whose text occurred earlier in its block earns the unsupported reward; one with the same query
   as an earlier sentence of its block earns nothing positive. The answer may restate the thought.
-- Pronouns and other sentences without a query: the published reward of 0 dodges the −0.3 and dilutes the −0.3 of other
-  sentences. They earn `unchecked_reward`, by default that of an unsupported sentence. A short answer, which the prompt
-  asks for, stays at 0 beside a thought that can be checked (the judge scores it), and so does a refusal; a completion
-  in which nothing can be checked earns `none_reward` throughout.
+- Pronouns: the published reward of 0 for a sentence without a query dodges the −0.3 and dilutes the −0.3 of others. A
+  sentence whose subject is a pronoun earns `unchecked_reward`, by default that of an unsupported sentence. One that
+  states no fact at all ("Let me think.") counts as if it were not there: it earns the mean of the others. A think block
+  of such sentences alone earns `unchecked_reward`, a completion in which nothing can be checked `none_reward`. A short
+  answer, which the prompt asks for, and a refusal stay at 0 (the judge scores them).
+- Names taken apart ("Fedora belongs to Staesov"): a sentence has to connect two different entities; one whose words are
+  those of a single name, in the question or in the completion, earns `unchecked_reward`.
 - Truisms and namesakes: a sentence is on topic when the question, the answer or an earlier sentence on topic contains
   one of its two entities in full; any other earns `unchecked_reward` (where the question is known).
 - One endless sentence: its first triplet counts for all of its tokens. Above `max_sentence_chars` it earns

@@ -315,6 +315,12 @@ def _strict_rewards(
                 reward, note = 0.0, SAME_WORDS
             queries.add(query)
         rewards.append((reward, note))
+    if not refused and not any(s.block == "think" and item.query for s, item in zip(sentences, evidence, strict=True)):
+        # A thought without any fact is no reasoning.
+        rewards = [
+            (rules.unchecked_reward, UNCHECKED) if sentence.block == "think" and reward is None else (reward, note)
+            for sentence, (reward, note) in zip(sentences, rewards, strict=True)
+        ]
     # A sentence without a fact counts as if it were not there: it earns the mean of the others, weighted by length.
     sizes = [len(sentence.text) for sentence in sentences]
     counted = [(size, reward) for size, (reward, _) in zip(sizes, rewards, strict=True) if reward is not None]
