@@ -47,8 +47,8 @@ quotation marks occur in the statement or in a cited passage, can be checked fai
 statement, any sentence close to it shows that, not only the rule from which the statement was made.
 
 Chosen on 200 tasks of the train splits of mixed and multihop. Over the evidence of the honest baseline, drawn statuses
-earn .24 and .25 where its own judgement earns .58 and .56 (v2: .70 and .68 of .81 and .78); the best constant
-status earns .27 and .26, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make the expected
+earn .24 and .22 where its own judgement earns .58 and .58 (v2: .70 and .69 of .81 and .79); the best constant
+status earns .27 and .29, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make the expected
 value of a guess zero and leave evidence worth finding for a judge above chance; G keeps a reward for evidence
 while the judgement is still at chance. Over ContractNLI "unsupported" over the three nearest passages of every
 statement earned .47, the honest baseline .44 (563 tasks): evidence of silence is at hand for every statement, so it
