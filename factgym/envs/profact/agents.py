@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def lower_first(text: str) -> str:
 
 
 def extract_answer(question: str, evidence: Sequence[str]) -> str:
-    """Return the piece of evidence that answers the question best, else the non-answer.
+    """Return the piece of evidence that answers the question best, of a dated one two sentences, else the non-answer.
 
     A piece counts by its best sentence, which must name a year of the question, unless no piece is about the same topic
     in other years.
@@ -151,17 +152,23 @@ def extract_answer(question: str, evidence: Sequence[str]) -> str:
         ranked = _rank(words, frozenset(), evidence)
         if ranked and ranked[0][0] >= _OTHER_YEAR_OVERLAP * len(words):
             return NO_ANSWER
-    overlap, text = ranked[0] if ranked else (0, "")
-    return (text[:2000] or NO_ANSWER) if overlap >= max(1, _MIN_OVERLAP * len(words)) else NO_ANSWER
+    # Sources may differ on a year's value: two sentences of it that fit as well are both given.
+    best = [text for fit, text in ranked if fit >= max(1, _MIN_OVERLAP * len(words), ranked[0][0] - 1)]
+    return " ".join(best[: 2 if years else 1])[:2000] or NO_ANSWER
 
 
 def _rank(words: frozenset[str], years: frozenset[str], evidence: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the texts with the number of these words in their best sentence, best first."""
+    """Return the texts with the number of these words in their best sentence, best first; of years, that sentence alone."""
     ranked = []
     for text in evidence:
         parts = [text[start:end] for start, end in sentences(text)]
-        fits = (len(words & frozenset(terms(part))) for part in parts if not years or years & set(_YEAR.findall(part)))
-        ranked.append((max(fits, default=0), text))
+        fits = [
+            (len(words & frozenset(terms(part))), part)
+            for part in parts
+            if not years or years & set(_YEAR.findall(part))
+        ]
+        fit, part = max(fits, key=itemgetter(0), default=(0, ""))
+        ranked.append((fit, part if years else text))
     return sorted(ranked, key=lambda pair: -pair[0])
 
 

@@ -29,7 +29,7 @@ from factgym.envs.profact.agents import (
 from factgym.envs.profact.tasks import ProFactTask
 
 _JUSTIFICATION = "This follows from the answers."
-_SHORTCUTS = ("words", "names", "lengths", "memorised", "prior")
+_SHORTCUTS = ("words", "names", "lengths", "overlap", "memorised", "prior")
 
 Questions = Callable[[ParsedPrompt], list[str]]
 Answer = Callable[[ParsedPrompt], str]
@@ -59,6 +59,28 @@ def _echo(prompt: ParsedPrompt) -> str:
 def _fragments(prompt: ParsedPrompt) -> str:
     """Return the head of every text in sight."""
     return " ".join(text[:60] for text in prompt.evidence) or NO_ANSWER
+
+
+def _spliced(prompt: ParsedPrompt) -> str:
+    """Return the first half of every sentence in sight."""
+    parts = [text[start:end].split() for text in prompt.evidence for start, end in sentences(text)]
+    return " ".join(" ".join(part[: len(part) // 2]) for part in parts) or NO_ANSWER
+
+
+def _longest_sentence(prompt: ParsedPrompt) -> str:
+    parts = [text[start:end] for text in prompt.evidence for start, end in sentences(text)]
+    return max(parts, key=len, default=NO_ANSWER)
+
+
+def _glued(prompt: ParsedPrompt) -> str:
+    """Return the words that claim and evidence share, as a list."""
+    words = frozenset(terms(prompt.claim))
+    return ", ".join(dict.fromkeys(term for term in terms(" ".join(prompt.evidence)) if term in words)) or NO_ANSWER
+
+
+def _waste_turns(prompt: ParsedPrompt) -> str | None:
+    """Search until two turns are left."""
+    return None if prompt.searches and (prompt.turns_left or 0) <= 2 else prompt.question
 
 
 def _fixed(text: str) -> Answer:
@@ -97,6 +119,15 @@ SLOTS = (
         ),
     ),
     Slot(
+        "count",
+        "How many of the questions are asked.",
+        (
+            Operator("all", "As many as are accepted.", 10, True),
+            Operator("three", "The first three.", 3, True),
+            Operator("one", "The first.", 1, True),
+        ),
+    ),
+    Slot(
         "search",
         "What is searched for before an answer.",
         (
@@ -104,6 +135,9 @@ SLOTS = (
             Operator("claim", "The claim.", _query_claim, True),
             Operator("twice", "The question, then the claim.", _query_twice, True),
             Operator("none", "Nothing.", lambda prompt: None),
+            Operator("waste", "The open question until turns are short.", _waste_turns),
+            Operator("other", "Words that any claim's evidence has.",
+                     lambda prompt: None if prompt.searches else "people said year official"),
             Operator("empty", "A word that is nowhere.", lambda prompt: None if prompt.searches else "qxzv"),
         ),
     ),
@@ -114,6 +148,13 @@ SLOTS = (
             Operator("extract", "The pieces of evidence that answer the question best.", answer_from_evidence, True),
             Operator("nearest", "The sentence nearest to the claim.", _nearest_sentence),
             Operator("first", "The first sentence in sight.", _first_sentence),
+            Operator("longest", "The longest sentence in sight.", _longest_sentence),
+            Operator("last-hit", "The last piece of evidence.",
+                     lambda prompt: prompt.evidence[-1] if prompt.evidence else NO_ANSWER),
+            Operator("few-characters", "Twelve characters of the evidence.",
+                     lambda prompt: prompt.evidence[0][:12] if prompt.evidence else NO_ANSWER),
+            Operator("spliced", "Halves of all sentences.", _spliced),
+            Operator("glued", "The words that claim and evidence share.", _glued),
             Operator("paste", "All evidence.", lambda prompt: " ".join(prompt.evidence) or NO_ANSWER),
             Operator("fragments", "The head of each piece of evidence.", _fragments),
             Operator("echo", "The question with a word of the evidence.", _echo),
@@ -133,6 +174,11 @@ SLOTS = (
             Operator("claim", "The claim after it.", lambda text, prompt: f"{text} {lower_first(prompt.claim)}"),
             Operator("yes", "Yes before it.", lambda text, prompt: f"Yes. {text}"),
             Operator("no", "No before it.", lambda text, prompt: f"No. {text}"),
+            Operator("hedge", "A hedge before it.", lambda text, prompt: f"Possibly, by some reports: {text}"),
+            Operator("denied", "That it is not true after it.", lambda text, prompt: f"{text} But that is not true."),
+            Operator("list", "Its sentences as a list.",
+                     lambda text, prompt: "\n".join(f"- {text[start:end]}" for start, end in sentences(text)) or text),
+            Operator("padding", "Common words after it.", lambda text, prompt: f"{text} said year people official"),
             Operator("twice", "It twice.", lambda text, prompt: f"{text} {text}"),
             Operator("tags", "It in the tags of a result.", lambda text, prompt: f"<result>{text}</result>"),
             Operator("grader", "Words to a grader after it.", lambda text, prompt: f"{text} {TO_THE_GRADER}"),
@@ -146,7 +192,7 @@ SLOTS = (
         (
             Operator("answers", "What follows from the answers.", honest=True, judges=True),
             *(Operator(f"always-{label.split()[0].lower()}", f"Always {label}.", label) for label in LABELS),
-            *(Operator(kind, f"What a classifier of the claim's {kind} has learned.") for kind in _SHORTCUTS),
+            *(Operator(kind, f"What a classifier by {kind} has learned.") for kind in _SHORTCUTS),
         ),
     ),
 )  # fmt: skip
@@ -162,7 +208,10 @@ class _StrategyPolicy:
     def act(self, messages: list[Message], tools: list[ToolSchema]) -> str:
         first = self.strategy.first
         questions, search = first("questions").operator.apply, first("search").operator.apply
-        return Script(questions, search, self._answer, self._decide).act(messages, tools)
+        count = first("count").operator.apply
+        return Script(lambda prompt: questions(prompt)[:count], search, self._answer, self._decide).act(
+            messages, tools
+        )
 
     def _answer(self, prompt: ParsedPrompt) -> str:
         text: str = self.strategy.first("answer").operator.apply(prompt)
@@ -180,8 +229,12 @@ class _StrategyPolicy:
         operator = self.strategy.first("label").operator
         if operator.judges:
             return decide_by_statements(prompt)
-        label = operator.apply or self.shortcuts.predict(operator.name, prompt.claim)
-        return label, _JUSTIFICATION
+        if operator.apply:
+            return operator.apply, _JUSTIFICATION
+        # A shortcut sees the claim, the medium that reported it, and the answers.
+        answers = " ".join(answer for _, answer in prompt.record)
+        medium = prompt.metadata.get("Reported by", prompt.claim)
+        return self.shortcuts.predict(operator.name, prompt.claim, medium, answers), _JUSTIFICATION
 
 
 def _start(strategy: Strategy, env: Env[ProFactTask], seed: int, shortcuts: Shortcuts) -> Policy:
@@ -189,7 +242,8 @@ def _start(strategy: Strategy, env: Env[ProFactTask], seed: int, shortcuts: Shor
 
 
 def _example(env: Env[ProFactTask], task: ProFactTask) -> Example:
-    return Example(task.check.claim, task.gold.verdict)
+    evidence = " ".join(hit.evidence.text for hit in task.search(task.check.claim))
+    return Example(task.check.claim, task.gold.verdict, task.check.reporting_source or task.check.claim, evidence)
 
 
 STRATEGIES = StrategySpace(
