@@ -61,6 +61,43 @@ def test_every_flipped_byte_is_found_by_verify_and_small_sections_always(complet
                 open_index(path, verify=verify)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "numba"])
+def test_a_flipped_bit_of_a_large_index_is_found_when_its_page_is_first_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    if engine == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setattr(store, "_PAGE", 64)
+    monkeypatch.setattr(store, "_CHECKED_BYTES", 0)
+    complete, path = tmp_path / "x.cooc", tmp_path / "flipped.cooc"
+    numbers = random.Random(1)
+    texts = [" ".join(f"w{int(numbers.paretovariate(0.6))}" for _ in range(150)) for _ in range(24)]
+    build_index(((str(i), text) for i, text in enumerate(texts)), complete, workers=1)
+    words = sorted({word for text in texts for word in text.split()})
+    queries = [[word, numbers.choice(words[:40])] for word in words]
+    right = open_index(complete, preload=False, engine=engine).count_many(queries)
+    raw = bytearray(complete.read_bytes())
+    header = json.loads(raw[20 : 20 + int.from_bytes(raw[12:16], "little")])
+    flips = [
+        start + at
+        for name in ("firsts", "offsets", "data", "page_sums", "ends", "block_starts")
+        for _, start, items, _ in [header["sections"][name]]
+        for at in (range(0, items * 4, 64 * 4) if engine == "numpy" else (items * 2,))
+    ]
+    found = 0
+    for at in flips:
+        path.write_bytes(bytes(raw[:at]) + bytes([raw[at] ^ (1 << at % 8)]) + bytes(raw[at + 1 :]))
+        try:
+            index = open_index(path, preload=False, engine=engine)
+            for group in (queries[:9], queries):
+                assert index.count_many(group).tolist() == right[: len(group)].tolist()
+        except DataError as error:
+            found += "damaged" in str(error)
+    assert found == len(flips) > 5
+    with pytest.raises(DataError, match="damaged"):
+        open_index(path, preload=True)
+
+
 def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
     for name, raw in (("a.zip", b"PK\3\4" * 2000), ("b.json", b'{"a": 1}' * 1000), ("c.npy", b"\x93NUMPY" * 900)):
         (tmp_path / name).write_bytes(raw)
@@ -110,9 +147,9 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
 
 def test_a_later_version_is_told_apart(complete: Path, tmp_path: Path) -> None:
     raw = bytearray(complete.read_bytes())
-    raw[8] = 2
+    raw[8] = 3
     (tmp_path / "x").write_bytes(raw)
-    with pytest.raises(DataError, match="has version 2 of the format"):
+    with pytest.raises(DataError, match="has version 3 of the format"):
         open_index(tmp_path / "x")
 
 

@@ -221,7 +221,9 @@ class ClauseIndex:
                 if start >= end or end > len(self._store.firsts) or not 1 <= tail <= BLOCK:
                     raise DataError(DAMAGED)
                 few.append((start, end, tail, frequency, 0))
-            return np.array(few, np.int64).reshape(-1, 5)
+            small = np.array(few, np.int64).reshape(-1, 5)
+            self._store.check_blocks(small[:, 0], small[:, 1])
+            return small
         lists = np.array(numbers, np.int64)
         rows = np.zeros((len(lists), 5), np.int64)
         rows[:, 0], rows[:, 1] = self._store.block_starts[lists], self._store.block_starts[lists + 1]
@@ -230,6 +232,7 @@ class ClauseIndex:
         invalid = (rows[:, 0] >= rows[:, 1]) | (rows[:, 1] > len(self._store.firsts))
         if np.any(invalid | (rows[:, 2] < 1) | (rows[:, 2] > BLOCK)):
             raise DataError(DAMAGED)
+        self._store.check_blocks(rows[:, 0], rows[:, 1])
         return rows
 
     def separators(self) -> I64:
@@ -274,6 +277,7 @@ class ClauseIndex:
     def _occurrences(self, phrase: Phrase) -> Iterator[I64]:
         """Yield the positions of the first token where all tokens are adjacent: the rarest's, filtered by the others."""
         # Intersection from the smallest list: its positions, shifted to the phrase's start, are looked up in the others.
+        self._rows(phrase)  # checks the lists
         lists = [self._store.postings(number) for number in phrase]
         rarest = min(range(len(lists)), key=lambda i: lists[i].frequency)
         yield np.empty(0, np.int64)

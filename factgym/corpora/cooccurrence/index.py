@@ -29,7 +29,7 @@ from factgym.corpora.cooccurrence.engine import (
     run_batch,
 )
 from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
-from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, start_preload, touch_pages
+from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, preload_store, start_preload
 from factgym.corpora.cooccurrence.tokenizer import Case
 
 Semantics = Literal["infini-gram", "window"]
@@ -100,7 +100,7 @@ class CooccurrenceIndex(Immutable):
             if (number := self._options[name]) is not None and number < 1:
                 raise ConfigError(f"{name} is at least 1, not {number!r}")
         if path is not None:
-            start_preload(store.arrays(), preload)
+            start_preload(store, preload)
         self._window = window
         self._chained = semantics == "infini-gram"
         self._engine: Engine = engine
@@ -113,8 +113,8 @@ class CooccurrenceIndex(Immutable):
         self._kernels(0)
 
     def preload(self) -> None:
-        """Read the whole index into memory now, so that no query waits for a page of the file."""
-        touch_pages(self._store.arrays())
+        """Read the whole index into memory now, so that no query waits for a page of the file, and compare its sums."""
+        preload_store(self._store)
 
     def _kernels(self, queries: int) -> Any:
         """Return the kernels if they are loaded; a small index starts loading them after many queries."""
@@ -261,7 +261,8 @@ def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> Coo
     NumPy counts, "numba" waits for it, "numpy" does without. preload: read the file in the background, so that queries
     do not wait for its pages; by default if it takes at most a quarter of the machine's memory.
     verify: read the whole file and compare its checksums.
-    Raises `DataError` for a file that is missing, cut off, damaged or foreign.
+    Raises `DataError` for a file that is missing, cut off, damaged or foreign. Counting raises it for a damaged page of
+    the posting lists when a query first needs one of its lists.
     """
     absolute = Path(path).absolute()
     return CooccurrenceIndex(open_store(absolute, verify=verify), path=absolute, **options)

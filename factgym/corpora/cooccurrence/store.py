@@ -7,8 +7,9 @@ A file holds named arrays as they lie in memory, after a header that lists them:
     JSON      {"kind", "meta", "bytes": of the whole file, "sections": {name: [type, offset, items, CRC-32]}}
 
 A file is written under a temporary name, synchronised and renamed, so under its own name it is always whole. Opening
-checks magic, version, the header's checksum, the length of the file, the bounds of sections, and the checksums of small
-sections; `verify` compares those of all.
+checks magic, version, the header's checksum, the length of the file, the bounds of sections, and the checksums of all
+sections but the posting lists, which may take gigabytes. Those have a sum for each page of 64 KiB (section `page_sums`),
+which is compared when a list on the page is first used, and by `preload`; `verify` compares all checksums at once.
 """
 
 from __future__ import annotations
@@ -42,6 +43,74 @@ SMALL_BATCH = 6
 """Words that are looked up faster one by one than together."""
 
 
+_PAGE = 1 << 14
+"""32-bit numbers on a page."""
+_PAGED = ("firsts", "offsets", "data")
+
+
+class PageSums:
+    """Sums over the pages of the posting lists of a file, and the pages that were compared with them.
+
+    A sum of 64-bit numbers, modulo 2^64, changes with every flipped bit, and takes an eighth of the time of a CRC-32.
+    Safe in threads: a page that two of them compare is compared twice.
+    """
+
+    def __init__(self, path: Path, arrays: Mapping[str, Array], sums: NDArray[np.uint64]) -> None:
+        self._path = path
+        self.complete = False
+        self._sections: dict[str, tuple[Array, NDArray[np.uint64], NDArray[np.bool_]]] = {}
+        start = 0
+        for name in _PAGED:
+            end = start - (-len(arrays[name]) // _PAGE)
+            self._sections[name] = (arrays[name], sums[start:end], np.zeros(end - start, np.bool_))
+            start = end
+        if start != len(sums):
+            raise DataError(f"{path} is damaged: its sections do not fit each other. Build it again.")
+
+    def check(self, name: str, starts: I64, ends: I64) -> None:
+        """Compare the pages of these ranges of a section; a range outside it is damaged."""
+        array, _, compared = self._sections[name]
+        if np.any((starts < 0) | (starts > ends) | (ends > len(array))):
+            raise self._damaged(name)
+        # Ranges to pages by the running sum of their first (+1) and last (-1) ones.
+        changes = np.zeros(len(compared) + 1, np.int64)
+        np.add.at(changes, starts // _PAGE, 1)
+        np.add.at(changes, np.maximum(ends - 1, starts) // _PAGE + 1, -1)
+        pages = np.flatnonzero((np.cumsum(changes[:-1]) > 0) & ~compared)
+        for run in np.split(pages, np.flatnonzero(np.diff(pages) > 1) + 1):
+            if len(run):
+                self._compare(name, int(run[0]), int(run[-1]) + 1)
+
+    def check_all(self) -> None:
+        """Compare every page."""
+        for name, (_, sums, _) in self._sections.items():
+            for page in range(0, len(sums), 256):
+                self._compare(name, page, min(page + 256, len(sums)))
+        self.complete = True
+
+    def _compare(self, name: str, start: int, end: int) -> None:
+        array, sums, compared = self._sections[name]
+        if not np.array_equal(page_sums(array[start * _PAGE : end * _PAGE]), sums[start:end]):
+            raise self._damaged(name)
+        compared[start:end] = True
+
+    def _damaged(self, name: str) -> DataError:
+        return DataError(f"{self._path} is damaged: the sums of its section {name!r} do not hold. {_REBUILD}")
+
+
+def page_sums(array: U32) -> NDArray[np.uint64]:
+    """Return the sum of each page's 64-bit numbers; the last page is filled up with zeros."""
+    full = len(array) // _PAGE * _PAGE
+    sums: NDArray[np.uint64] = np.add.reduce(
+        np.ascontiguousarray(array[:full]).view(np.uint64).reshape(-1, _PAGE // 2), axis=1
+    )
+    if full == len(array):
+        return sums
+    last = np.zeros(_PAGE, np.uint32)
+    last[: len(array) - full] = array[full:]
+    return np.append(sums, np.add.reduce(last.view(np.uint64)))
+
+
 class Store(NamedTuple):
     """Lists 0 .. V-1 are the words', ordered by the hash of the word; list V has the separators' positions."""
 
@@ -60,6 +129,18 @@ class Store(NamedTuple):
     data: U32
     meta: Mapping[str, Any]
     """case, tokenizer, tokens, documents, source, fingerprint: plain JSON data."""
+    pages: Any = None
+    """`PageSums` of a file, None in memory."""
+
+    def check_blocks(self, starts: I64, ends: I64) -> None:
+        """Check the pages that hold these ranges of blocks, at their first use. Raises `DataError` for a damaged one."""
+        pages: PageSums | None = self.pages
+        if pages is not None and not pages.complete:
+            pages.check("firsts", starts, ends)
+            pages.check("offsets", starts, ends + 1)
+            # The kernels read one word beyond a block's data.
+            offsets = self.offsets
+            pages.check("data", offsets[starts].astype(np.int64), offsets[ends].astype(np.int64) + 1)
 
     def find(self, word: bytes) -> int:
         """Return the list of a word in UTF-8, or -1."""
@@ -199,16 +280,16 @@ def _fingerprint(meta: Mapping[str, Any], checksums: Mapping[str, tuple[int, int
 
 INDEX_KIND = "cooccurrence-index"
 MAGIC = b"\x93FGCOOC\n"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 4096
 """Start of the first section; the header fits in front of it."""
 
 _CHECKED_BYTES = 1 << 20
-"""Sections up to this size are compared with their checksums whenever a file is opened."""
+"""Posting lists up to this size are compared with their checksums whenever a file is opened, as are all other sections."""
 
 _ALIGNMENT = 64
 _PREFIX = struct.Struct("<8sIII")
-_TYPES = {"keys": "u8", "spelling": "u1"}
+_TYPES = {"keys": "u8", "spelling": "u1", "page_sums": "u8"}
 """Of sections by name; the others hold 32-bit numbers."""
 _REBUILD = "Build it again with `factgym corpus index --kind cooccurrence`, or copy it again if it is a copy."
 
@@ -234,7 +315,11 @@ def open_store(path: Path, *, verify: bool = False) -> Store:
     fits = sizes["ends"] == words and sizes["frequencies"] == words + 1 and sizes["block_starts"] == words + 2
     if not fits or sizes["offsets"] != blocks + 1 or int(arrays["block_starts"][-1]) != blocks:
         raise DataError(f"{path} is damaged: its sections do not fit each other. Build it again.")
-    return Store(meta={**meta, "fingerprint": _fingerprint(meta, checksums)}, **arrays)
+    pages = PageSums(path, arrays, arrays.pop("page_sums"))
+    if verify:
+        pages.complete = True
+    checksums.pop("page_sums")
+    return Store(meta={**meta, "fingerprint": _fingerprint(meta, checksums)}, pages=pages, **arrays)
 
 
 @contextlib.contextmanager
@@ -260,7 +345,12 @@ def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Ma
     with atomic_write(path) as file:
         file.seek(HEADER_BYTES)
         table: dict[str, list[Any]] = {}
+        sums: list[Array] = []
+        if kind == INDEX_KIND:
+            sections = {**sections, "page_sums": sums}
         for name, arrays in sections.items():
+            if kind == INDEX_KIND and name in _PAGED:
+                arrays = _with_page_sums(arrays, sums)
             file.seek(-file.tell() % _ALIGNMENT, os.SEEK_CUR)
             offset, checksum, dtype = file.tell(), 0, _TYPES.get(name, "u4")
             for array in arrays:
@@ -277,6 +367,19 @@ def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Ma
             )
         file.seek(0)
         file.write(_PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)) + header)
+
+
+def _with_page_sums(arrays: Iterable[Array], sums: list[Array]) -> Iterator[Array]:
+    """Yield the arrays of a section as they are, and append the sums of its pages at its end."""
+    partial = np.empty(0, np.uint32)
+    for array in arrays:
+        for start in range(0, len(array), 256 * _PAGE):
+            numbers = np.concatenate([partial, array[start : start + 256 * _PAGE]]).astype("<u4")
+            full = len(numbers) // _PAGE * _PAGE
+            sums.append(page_sums(numbers[:full]))
+            partial = numbers[full:]
+        yield array
+    sums.append(page_sums(partial))
 
 
 def _raw_bytes(array: Array) -> memoryview:
@@ -301,7 +404,7 @@ def open_container(path: Path, kind: str, *, verify: bool = False) -> Container:
         if dtype != _TYPES.get(name, "u4") or not fits:
             raise DataError(f"{path} is damaged: a section lies outside it. {_REBUILD}")
         arrays[name] = np.frombuffer(raw, f"<{dtype}", items, offset)
-        is_checked = verify or arrays[name].nbytes <= _CHECKED_BYTES
+        is_checked = verify or name not in _PAGED or arrays[name].nbytes <= _CHECKED_BYTES
         if is_checked and zlib.crc32(_raw_bytes(arrays[name])) != checksum:
             raise DataError(f"{path} is damaged: the checksum of its section {name!r} does not hold. {_REBUILD}")
     checksums = {name: (section[2], section[3]) for name, section in header["sections"].items()}
@@ -332,7 +435,7 @@ def _read_header(path: Path) -> dict[str, Any]:
 # Preloading. The first touch of a page costs some microseconds even if the system's cache holds it, and milliseconds if
 # it must be read from disk; a query of rare words costs some twenty microseconds in all.
 
-_PAGE = 4096
+_SYSTEM_PAGE = 4096
 _SYNCHRONOUS_BYTES = 1 << 24
 """Indexes up to this size are preloaded while they are opened: a thread would be no faster."""
 _MEMORY_DIVISOR = 4
@@ -343,15 +446,21 @@ def touch_pages(arrays: Iterable[Array]) -> None:
     """Read a byte of every page. Releases the interpreter's lock."""
     for array in arrays:
         if array.size:
-            np.bitwise_or.reduce(array.view(np.uint8)[::_PAGE])
+            np.bitwise_or.reduce(array.view(np.uint8)[::_SYSTEM_PAGE])
 
 
-def start_preload(arrays: Iterable[Array], preload: bool | None) -> None:
-    """Read arrays into memory in the background (small ones at once). None: if memory is ample."""
+def preload_store(store: Store) -> None:
+    """Read an index into memory, and compare its pages. Raises `DataError` for a damaged one."""
+    touch_pages(store.arrays())
+    if store.pages is not None:
+        store.pages.check_all()
+
+
+def start_preload(store: Store, preload: bool | None) -> None:
+    """Preload an index in the background (a small one at once). None: if memory is ample."""
     if not isinstance(preload, bool | None):
         raise ConfigError(f"preload is True, False or None for the default, not {preload!r}")
-    batch = list(arrays)
-    size = sum(array.nbytes for array in batch)
+    size = sum(array.nbytes for array in store.arrays())
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # unknown on this system
@@ -359,7 +468,13 @@ def start_preload(arrays: Iterable[Array], preload: bool | None) -> None:
     if preload is False or (preload is None and size * _MEMORY_DIVISOR > memory):
         return
     if size <= _SYNCHRONOUS_BYTES:
-        touch_pages(batch)
+        preload_store(store)
     else:
         # A daemon thread, so that a process can end before its index is loaded.
-        threading.Thread(target=touch_pages, args=(batch,), name="preload", daemon=True).start()
+        threading.Thread(target=_preload_quietly, args=(store,), name="preload", daemon=True).start()
+
+
+def _preload_quietly(store: Store) -> None:
+    """Preload; a damaged page stays unread, and raises when it is used."""
+    with contextlib.suppress(DataError):
+        preload_store(store)

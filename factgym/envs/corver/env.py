@@ -227,7 +227,11 @@ class CorverEnv(Env[CorverTask]):
         self.action_space = CompletionSpace(self.available_tools)
 
     def load_tasks(self) -> CorverTaskSet:
-        return CorverTaskSet.of(self.config)
+        """Load the questions, and open a counter that is named by its path: an error of it is one of construction."""
+        tasks = CorverTaskSet.of(self.config)
+        if isinstance(self.config.counter, str):
+            tasks.counter  # noqa: B018
+        return tasks
 
     def initial_messages(self, task: CorverTask) -> list[Message]:
         self._completion_turn: int | None = None
