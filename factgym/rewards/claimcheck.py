@@ -48,9 +48,9 @@ statement, any sentence close to it shows that, not only the rule from which the
 
 Chosen on 200 tasks of the train splits of mixed and multihop. Over the evidence of the honest baseline, drawn statuses
 earn .24 and .22 where its own judgement earns .58 and .58 (v2: .70 and .69 of .81 and .79); the best constant
-status earns .27 and .29, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make the expected
-value of a guess zero and leave evidence worth finding for a judge above chance; G keeps a reward for evidence
-while the judgement is still at chance. Over ContractNLI "unsupported" over the three nearest passages of every
+status earns .27 and .29, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make
+the expected value of a guess zero and leave evidence worth finding for a judge above chance; G keeps a reward for
+evidence while the judgement is still at chance. Over ContractNLI "unsupported" over the three nearest passages of every
 statement earned .47, the honest baseline .44 (563 tasks): evidence of silence is at hand for every statement, so it
 counts a third there, the share at which the constants "supported" and "unsupported" are about equally far below it.
 """
@@ -473,8 +473,8 @@ def span_credits(
     """Credit the shares of the total to the policy's messages; the credits sum to the total.
 
     Evidence goes to the messages that opened correct passages, quote and coverage to the quotes, grounding to
-    both, the rest to the whole submission. shares: component -> its part of the total. opened: passage id -> index of the message that
-    opened it. submission: index of the submitting message.
+    both, the rest to the whole submission. shares: component -> its part of the total. opened: passage id -> index of
+    the message that opened it. submission: index of the submitting message.
     """
     text = message_text(messages[submission])
     spans: list[SpanCredit] = []
