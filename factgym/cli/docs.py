@@ -18,7 +18,7 @@ from factgym.core.registry import EnvSpec, list_envs, make, spec
 
 START, END = "<!-- environments -->", "<!-- /environments -->"
 CERTIFICATES = Path("docs/environments/certificates")
-BUDGET, TASKS = 300, 60
+BUDGET, TASKS = 300, 100
 """Training episodes and fresh tasks of the certificates: a few seconds for each environment."""
 
 
