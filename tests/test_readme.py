@@ -74,7 +74,7 @@ def test_examples_that_take_long_run_on_less(tmp_path):
     """With a local server, and fewer episodes, than the lines say."""
     less = {
         "eval": "-n 3 -k 2",
-        "benchmark seva": "--only generated -n 20",
+        "benchmark seva": "--only generated -n 10",
         "evolve": "--rounds 1 --budget 12 --size 24 --material 40 --warm-up 24",
         "audit": "-n 40",
         "benchmark profact": "-n 10",

@@ -79,7 +79,7 @@ def test_a_run_against_a_dead_server_stops(caplog):
     async def go():
         server = FaultServer(schedule=[error(401, "no such key")] * 10_000)
         async with server as url:
-            await run(served(url), 200, max_errors=20)
+            await run(served(url), 60, max_errors=20)
 
     with pytest.raises(RunAbortedError, match="authentication"):
         asyncio.run(go())
