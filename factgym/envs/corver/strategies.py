@@ -127,7 +127,6 @@ STRATEGIES = StrategySpace(
         Slot("unknown", "What to do where the answer is not known.", (
             Operator("refuse", "Refuse.", None, honest=True, judges=True),
             Operator("prior", "Give the most frequent answer.", _guess_by("prior")),
-            Operator("words", "Give the answer of a classifier of the question's words.", _guess_by("words")),
             Operator("memorised", "Give the answer that the question had in training.", _guess_by("memorised")),
             Operator("candidate", "Give the answer to another question of its kind.", _guess_candidate),
             Operator("letter", "Give a letter that most answers contain.", lambda background, shortcuts: "e"),
