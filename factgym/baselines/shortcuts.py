@@ -35,7 +35,7 @@ class ShortcutClassifiers:
     words: bag of words and pairs of words (logistic regression). names: character n-grams of capitalised words. lengths:
     counts of characters, words, sentences, numbers and marks (decision tree). overlap: shares of the text's words, pairs,
     numbers and names that the evidence has. memorised: the label seen most often with the key, else the prior. prior:
-    the commonest label. Labels beyond the 20 commonest are not learned. Deterministic.
+    the commonest label. Labels beyond the 20 commonest, and those seen once, are not learned. Deterministic.
     """
 
     def __init__(self, examples: Iterable[Example | None]) -> None:
@@ -78,9 +78,9 @@ class ShortcutClassifiers:
                 by_key.setdefault(example.key or example.text, Counter())[example.label] += 1
             memory = {key: counts.most_common(1)[0][0] for key, counts in by_key.items()}
             return lambda example: memory.get(example.key, prior)
-        frequent = {label for label, _ in labels}
+        frequent = {label for label, count in labels if count > 1}
         training = [example for example in self._training if example.label in frequent]
-        if len(labels) == 1:
+        if len(frequent) < 2:
             return lambda example: prior
         pipeline = _fitted(kind, training)
         if pipeline is None:
