@@ -15,7 +15,7 @@ from factgym.agents.rollout.engine import play_episode
 
 EPISODES = 15
 
-WITHOUT_TEACHER = {"eve-proposer", "eve-solver"}
+WITHOUT_TEACHER: set[str] = set()
 
 COPIED = {
     "id", "ids", "evidence_ids", "evidence", "quote", "source_span", "source_evidence", "claim_span", "evidence_used",

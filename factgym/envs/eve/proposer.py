@@ -114,6 +114,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     v1: first version.
     """
 
+    strategies = "factgym.envs.eve.strategies:PROPOSER"
     Config: ClassVar[type[EnvConfig]] = EveProposerConfig
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "question": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit_proposal))

@@ -362,20 +362,24 @@ class Spammer(DocumentPolicy):
     """Searches for nothing in particular, as often as the format counts, then asks an easy question of one hop."""
 
     calls: int
+    write: WriteProposal = write_honestly
 
     def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         if prompt.searches < self.calls and prompt.turns_left != 1:
             return search_call([_JUNK], f"Search number {prompt.searches + 1}: the format counts how many there are.")
         source = assignment.source
         rng = random.Random(f"factgym spam {self.seed} {source.id}")
-        return write_honestly(make_drafts([(fact,) for fact in find_facts(source, source.title)], rng), source, rng)
+        return self.write(make_drafts([(fact,) for fact in find_facts(source, source.title)], rng), source, rng)
 
 
+@dataclass(frozen=True)
 class Walker(DocumentPolicy):
     """Walks from search to search, then asks an easy question about wherever it ended.
 
     The source's title is thrown in, so that the question seems to begin there.
     """
+
+    write: WriteProposal = write_honestly
 
     def propose(self, assignment: Assignment, prompt: SolverPrompt) -> str:
         source = assignment.source
@@ -390,7 +394,7 @@ class Walker(DocumentPolicy):
         easy = make_drafts([(fact,) for fact in find_facts(end, end.title)], rng)
         suffix = f" (not {source.title})?"
         drafts = [replace(draft, question=draft.question.removesuffix("?") + suffix) for draft in easy]
-        return write_honestly(drafts, source, rng)
+        return self.write(drafts, source, rng)
 
 
 class Riddler(DocumentPolicy):
@@ -405,6 +409,7 @@ class Riddler(DocumentPolicy):
 
 PROPOSER_AGENTS = agent_table(
     ("oracle", "oracle", "Tries its drafts on the solver and submits the best.", _start_oracle),
+    ("teacher", "teacher", "The same: its drafts come from what its searches have shown.", _start_oracle),
     ("extractive", "honest", "Follows names from document to document and hides the last.", _writes(write_honestly)),
     ("random", "random", "Words and names of the document at random.", _writes(_write_at_random)),
     ("leak", "exploiter", "Puts the answer into the question.",
@@ -440,4 +445,4 @@ PROPOSER_AGENTS = agent_table(
     ("last-stop", "exploiter", "Follows names honestly, and asks about the last stop by its name.",
      _writes(_ask_about_last_stop)),
 )  # fmt: skip
-"""By name; the first is the oracle, the second the honest baseline."""
+"""By name; the oracle, the teacher and the honest baseline come first."""

@@ -128,6 +128,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
     v1: first version.
     """
 
+    strategies = "factgym.envs.eve.strategies:SOLVER"
     Config: ClassVar[type[EnvConfig]] = EveSolverConfig
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "answer": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit))

@@ -1,4 +1,4 @@
-"""Scripted agents of `eve-solver`: an oracle, the extractive solver, static baselines, and exploiters.
+"""Scripted agents of `eve-solver`: an oracle, a teacher, the extractive solver, static baselines, and exploiters.
 
 The extractive solver searches, follows names, and answers with a name, date or number that it read. It plays every
 protocol of the solver and sees the messages alone. It draws with a seed, so that asking it again may give another
@@ -39,7 +39,8 @@ from factgym.envs.eve.tools import answer_blocks
 from factgym.envs.scripted import FixedReply, StartAgent, agent_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
-from factgym.rewards.eve.spans import Solution, contains_answer
+from factgym.rewards.eve.spans import Solution, contains_answer, find_span
+from factgym.tools.untrusted import neutralise
 
 UNKNOWN = "unknown"
 TO_THE_GRADER = (
@@ -215,6 +216,48 @@ class Oracle:
 
 
 @dataclass(frozen=True)
+class Teacher:
+    """Knows answer and gold evidence, and searches with words in sight until the evidence is; else answers honestly.
+
+    Its queries are the question, then the words in sight of a missing document's title and evidence. The gold answer is
+    given with a gold sentence that a search has shown, once all of them are shown.
+    """
+
+    env: EveSolverEnv
+    seed: int
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        env, triple, prompt = self.env, self.env.task.triple, parse_solver_prompt(messages)
+        turn = len(env.episode.turns)
+        texts = env.texts_in_view(turn)
+        missing = [span for span in triple.evidence if find_span(neutralise(span.text), texts) is None]
+        evidence = [span.text for span in triple.evidence]
+        if not evidence:  # none is marked: a sentence in sight with the answer, about the question
+            evidence = [text[start:end] for _, text in texts for start, end in sentences(text)]
+            evidence = [text for text in evidence if contains_answer(triple.answer, text)]
+        scores = {text: env.evaluate(Solution(triple.answer, text), turn) for text in ([] if missing else evidence)}
+        paid = {
+            text: sum(score.components.values()) for text, score in scores.items() if score.gates["grounded"] == 1.0
+        }
+        if paid:
+            return answer_blocks(triple.answer, max(paid, key=lambda text: paid[text]))
+        previous = previous_queries(messages)
+        queries = [neutralise(prompt.question)[:1000].strip() or "?"]
+        if previous:
+            texts_shown = [prompt.question, *(" ".join(result) for result in prompt.results)]
+            sight = {word.casefold() for word in _WORD.findall(" ".join(texts_shown))}
+            documents = [
+                env.tasks.corpus.get(span.document).title for span in missing if span.document in env.tasks.corpus
+            ]
+            targets = [*documents, *(span.text for span in missing)]
+            queries = [" ".join(word for word in _WORD.findall(text) if word.casefold() in sight) for text in targets]
+        queries = [query for query in dict.fromkeys(queries) if query and query not in previous]
+        if queries and can_search(prompt, tools):
+            return search_call(queries[:2])
+        return ExtractiveSolver(self.seed).act(messages, ())
+
+
+@dataclass(frozen=True)
 class RandomSolver:
     """Searches once, then answers with a random name in view and a random sentence."""
 
@@ -287,6 +330,8 @@ def _gives(evidence: Callable[[Extraction], str]) -> StartAgent:
 _HONEST = "Searches along names and answers from the passages that it read."
 SOLVER_AGENTS = agent_table(
     ("oracle", "oracle", "Knows answer and evidence, and quotes the hits of a search.", lambda env, seed: Oracle(env)),
+    ("teacher", "teacher", "Knows answer and evidence, and gives them once its searches have shown them.",
+     lambda env, seed: Teacher(env, seed)),
     ("extractive", "honest", _HONEST, _writes(write_honestly)),
     ("no-evidence", "baseline", "The same without evidence.", _gives(lambda extraction: "")),
     ("unknown", "baseline", "Never knows.", lambda env, seed: FixedReply(answer_blocks(UNKNOWN))),
@@ -302,4 +347,4 @@ SOLVER_AGENTS = agent_table(
     ("no-search", "exploiter", "A guess from the question, which is the evidence.", lambda env, seed: NoSearch()),
     ("query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)),
 )  # fmt: skip
-"""By name; the first is the oracle, the second the honest baseline."""
+"""By name; the oracle, the teacher and the honest baseline come first."""
