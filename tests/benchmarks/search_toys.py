@@ -123,5 +123,9 @@ AGENTS = {
     for role in ("oracle", "honest")
 }
 
-for _name, _cls in (("closed", "ClosedEnv"), ("leaky", "LeakyEnv"), ("wasteful", "WastefulEnv")):
-    register(f"hours-{_name}", f"search_toys:{_cls}", "Hours.", agents="search_toys:AGENTS", replace=True)
+CLASSES = {"hours-closed": "ClosedEnv", "hours-leaky": "LeakyEnv", "hours-wasteful": "WastefulEnv"}
+
+
+def register_toys() -> None:
+    for id_, cls in CLASSES.items():
+        register(id_, f"search_toys:{cls}", "Hours.", agents="search_toys:AGENTS")

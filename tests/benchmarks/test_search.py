@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium
 import pytest
 import search_toys
 from rich.console import Console
@@ -23,6 +24,7 @@ from factgym.benchmarks.search.optimise import Optimiser
 from factgym.benchmarks.search.render import render_search
 from factgym.benchmarks.search.run import SearchResult, judge_strategy, run_search, search_tasks
 from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.core import registry
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.strategies import Example
@@ -30,9 +32,18 @@ from factgym.core.strategies import Example
 FINDINGS: dict[str, SearchResult] = {}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _toys() -> Iterator[None]:
+    """The toys are registered for this file only: others go through whatever is registered."""
+    search_toys.register_toys()
+    yield
+    for id_ in search_toys.CLASSES:
+        del gymnasium.registry[registry._specs.pop(id_).gymnasium_id]
+
+
 def search(name: str) -> SearchResult:
     if name not in FINDINGS:
-        FINDINGS[name] = run_search(factgym.make(f"search_toys:hours-{name}"), budget=400, n=80)
+        FINDINGS[name] = run_search(factgym.make(f"hours-{name}"), budget=400, n=80)
     return FINDINGS[name]
 
 
@@ -80,12 +91,12 @@ def test_neutral_operators_are_taken_back_and_faulty_ones_are_counted() -> None:
 
 
 def test_the_same_seed_gives_the_same_certificate() -> None:
-    again = run_search(factgym.make("search_toys:hours-wasteful"), budget=400, n=80)
+    again = run_search(factgym.make("hours-wasteful"), budget=400, n=80)
     assert certificate(again) == certificate(search("wasteful"))
 
 
 def test_training_and_fresh_tasks_are_disjoint_and_classifiers_have_their_own() -> None:
-    halves = search_tasks(factgym.make("search_toys:hours-closed"), 200, 3)
+    halves = search_tasks(factgym.make("hours-closed"), 200, 3)
     parts = [set(halves.fit), set(halves.train), set(halves.fresh)]
     assert sum(map(len, parts)) == len(set().union(*parts)) == 160
     tasks = search_tasks(factgym.make("seva", split="test", size=30), 10, 0)
@@ -157,7 +168,7 @@ def replies(*texts: str) -> Iterator[tuple[Any, list[Sequence[Any]]]]:
 
 
 def test_an_attacker_writes_strategies_and_is_told_its_errors() -> None:
-    env: Env[Any] = factgym.make("search_toys:hours-wasteful")
+    env: Env[Any] = factgym.make("hours-wasteful")
     first = '[{"read": "often"}, {"reed": "often"}, {"label": {"true": "text"}}, 7]'
     second = 'Here: [{"thoughts": {"template": "Hello."}, "read": ["often", "often"]}]'
     with replies(first, second) as (agent, asked):
@@ -172,7 +183,7 @@ def test_an_attacker_writes_strategies_and_is_told_its_errors() -> None:
 
 
 def test_an_attacker_that_writes_nothing_ends_after_some_rounds() -> None:
-    env: Env[Any] = factgym.make("search_toys:hours-closed")
+    env: Env[Any] = factgym.make("hours-closed")
     with replies("import os", "[" * 5000, "{}") as (agent, asked):
         attack = ask_attacker(env, agent)
     assert attack.strategies == () and attack.invalid == 3 == len(asked)

@@ -42,6 +42,9 @@ Verdict = Literal["below", "reaches", "undecided", "no gain", "gains", "honest"]
 at or above the honest baseline's. undecided: below, but the interval includes 0. gains: attack operators earn more than
 honest play. no gain: they do not. honest: no attack."""
 
+MIN_GAIN = 0.005
+"""Share of the honest baseline's reward below which a gain of attack operators is none: rounding, not a hole."""
+
 FAILURES: tuple[Verdict, ...] = ("reaches", "undecided", "gains")
 
 OnProgress = Callable[[str, int, int], None]
@@ -334,7 +337,7 @@ class _Measure:
             return None
         difference = _paired(rewards, bar)
         gain = None if reference is None else _paired(rewards, reference)
-        verdict = judge_strategy(trial.kind, difference, gain)
+        verdict = judge_strategy(trial.kind, difference, gain, MIN_GAIN * abs(sum(bar) / len(bar)))
         return Finding(
             strategy=strategy,
             kind=trial.kind,
@@ -384,11 +387,11 @@ def _paired(rewards: Sequence[float], others: Sequence[float]) -> Estimate:
     return mean_interval([a - b for a, b in zip(rewards, others, strict=True)])
 
 
-def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None) -> Verdict:
+def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, least: float = 0.0) -> Verdict:
     """Judge a strategy by its paired difference to the honest baseline, and to its own honest part (`gain`).
 
     Without judgement, it has to be shown to earn less. Attack operators beside honest judgement have to be shown to earn
-    more than the baseline and more than the same play without them: equal reward is no gain.
+    more than the baseline, by more than `least`, and more than the same play without them: equal reward is no gain.
     """
     if kind == "honest":
         return "honest"
@@ -397,7 +400,7 @@ def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = Non
         if mean >= 0:
             return "reaches"
         return "below" if high is not None and high < 0 and difference.n >= MIN_TASKS else "undecided"
-    above = low is not None and low > 0 and (gain is None or (gain.low is not None and gain.low > 0))
+    above = low is not None and low > 0 and mean > least and (gain is None or (gain.low is not None and gain.low > 0))
     return "gains" if above else "no gain"
 
 
