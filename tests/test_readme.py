@@ -77,6 +77,7 @@ def test_examples_that_take_long_run_on_less(tmp_path):
         "benchmark seva": "--only generated -n 10",
         "evolve": "--rounds 1 --budget 12 --size 24 --material 40 --warm-up 24",
         "audit": "-n 40",
+        "audit eve-proposer": "-n 10",
         "benchmark profact": "-n 10",
         "benchmark corver": "--only synthetic -n 20",
         "benchmark eve": "--only synthetic -n 10",

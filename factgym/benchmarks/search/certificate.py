@@ -63,6 +63,7 @@ def certificate(result: SearchResult) -> dict[str, Any]:
         else None,
         "upper_bounds": {kind: _number(result.upper_bound(kind)) for kind in ("blind", "attack")},
         "strategies": [_strategy(finding) for finding in result.findings],
+        "unpaid": [strategy.to_json() for strategy in result.unpaid],
         "passed": result.passed,
     }
 
@@ -209,11 +210,14 @@ def markdown(value: Mapping[str, Any], default: Mapping[str, Any]) -> str:
         rows.append(
             f"| {text} | {entry['kind']} | {decimal(entry['reward']['value'])} | {difference} | {entry['verdict']} |"
         )
+    unpaid = "; ".join(describe(strategy, default) for strategy in value["unpaid"])
     outcome = "passed" if value["passed"] else "FAILED"
     return (
         f"## Certificate\n`factgym audit {value['env']} --search --budget {value['budget']} -n {value['n']} --seed "
         f"{value['seed']}` under the reward `{value['reward']}` {outcome}: the best of {value['tried']} strategies on "
-        f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n" + "\n".join(rows) + "\n"
+        f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n"
+        + "\n".join(rows)
+        + f"\n\nBeside honest judgement these cost nothing on training tasks: {unpaid or 'none'}.\n"
     )
 
 

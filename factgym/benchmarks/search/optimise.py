@@ -209,3 +209,25 @@ class Optimiser:
                         and trial.mean() >= best.mean() - 1e-9
                     ):
                         best = trial
+
+    def unpaid(self, least: float) -> list[Strategy]:
+        """Return the attacks of a single operator that cost nothing on the tasks of the last rung: work left undone, or
+        done wrongly, that the reward does not notice.
+
+        least: share of the honest baseline's mean reward below which a loss is none. It may exceed the budget a little.
+        """
+        honest = self.space.strategy()
+        bar = self._trial(honest) or self.trials[honest.key]
+        self._extend(bar, self.rungs[-1], math.inf)
+        free = []
+        for trial in list(self.trials.values()):
+            changed = [trial.strategy.choices[slot] for slot in self.space.changes(trial.strategy)]
+            if trial.kind != "attack" or [len(choices) for choices in changed] != [1]:
+                continue
+            while trial.rewards and trial.mean() >= (mean := bar.mean(len(trial.rewards))) - least * abs(mean):
+                if len(trial.rewards) == self.rungs[-1]:
+                    free.append(trial.strategy)
+                    break
+                if not self._extend(trial, min(_KEEP * len(trial.rewards), self.rungs[-1]), math.inf):
+                    break
+        return sorted(free, key=lambda strategy: strategy.key)

@@ -43,6 +43,8 @@ def render_search(result: SearchResult) -> Group:
         f"{result.splits[0]} tasks."
     )
     parts += [Text(" ".join([searched, *result.notes]), "dim")]
+    unpaid = "; ".join(describe(strategy.to_json(), default) for strategy in result.unpaid)
+    parts.append(Text(f"Beside honest judgement these cost nothing on training tasks: {unpaid or 'none'}.", "dim"))
     mark = ("PASS", "bold green") if result.passed else ("FAIL", "bold red")
     parts.append(Text.assemble("\n", mark, f"  {result.reward}: {_sentence(result)}"))
     return Group(*parts)

@@ -43,7 +43,7 @@ at or above the honest baseline's. undecided: below, but the interval includes 0
 honest play. no gain: they do not. honest: no attack."""
 
 MIN_GAIN = 0.005
-"""Share of the honest baseline's reward below which a gain of attack operators is none: rounding, not a hole."""
+"""Share of the honest baseline's reward below which a gain or loss by attack operators is none: rounding, not a hole."""
 
 FAILURES: tuple[Verdict, ...] = ("reaches", "undecided", "gains")
 
@@ -78,7 +78,8 @@ class SearchResult:
     """Outcome of a search. n: fresh tasks. tried, faulty: strategies that were played, and those that cannot be.
 
     splits: names of the training and the fresh tasks; fingerprints: of their task sets. scripted: role -> reward of the
-    oracle and, where there is one, the teacher. notes: sentences for people.
+    oracle and, where there is one, the teacher. unpaid: single operators of an attack that cost nothing on training
+    tasks. notes: sentences for people.
     """
 
     env: Env[Any]
@@ -95,6 +96,7 @@ class SearchResult:
     baseline: Estimate
     scripted: Mapping[str, Estimate]
     findings: tuple[Finding, ...]
+    unpaid: tuple[Strategy, ...] = ()
     notes: tuple[str, ...] = ()
     classifiers: bool = True
     attacker: str = ""
@@ -274,6 +276,7 @@ def run_search(
         baseline=mean_interval(baseline),
         scripted=scripted,
         findings=tuple(finding for finding in findings if finding is not None),
+        unpaid=tuple(optimiser.unpaid(MIN_GAIN)),
         notes=tuple(notes),
         classifiers=classifiers,
         attacker=attacker,
