@@ -1,4 +1,4 @@
-"""`factgym serve {mcp,openenv} ENV`: an environment, served to programs that speak a protocol."""
+"""`factgym serve {mcp,openenv} ENV`, `factgym serve retrieval SOURCE`: environments and corpora, served to programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import typer
 
 from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, parse_settings
 
-serve_app = typer.Typer(help="Serve an environment to programs that speak a protocol.", no_args_is_help=True)
+serve_app = typer.Typer(
+    help="Serve an environment or a corpus to programs that speak a protocol.", no_args_is_help=True
+)
 
 
 @serve_app.command("mcp")
@@ -76,3 +78,41 @@ def serve_openenv(
         env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=limit
     )
     asyncio.run(serve(application, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr), limit))
+
+
+@serve_app.command("retrieval")
+def serve_retrieval(
+    source: Annotated[Path, typer.Argument(help="A file or folder of passages.")],
+    index: Annotated[Literal["bm25", "dense", "hybrid"], typer.Option(help="The index.")] = "bm25",
+    encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
+    preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,
+    topk: Annotated[int, typer.Option(min=1, help="Hits of a request that names no number.")] = 3,
+    max_topk: Annotated[int, typer.Option(min=1, help="Limit of hits of one query.")] = 100,
+    max_queries: Annotated[int, typer.Option(min=1, help="Limit of queries in one request.")] = 4096,
+    max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 20_000,
+    max_body_mb: Annotated[float, typer.Option(min=0.001, help="Limit of one request, in megabytes.")] = 16,
+    max_batch: Annotated[int, typer.Option(min=1, help="Queries of one call of the index.")] = 256,
+    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+) -> None:
+    """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
+    from factgym.corpora.index import build_index
+    from factgym.corpora.passage_files import read_passages
+    from factgym.integrations.frameworks import serve_app as serve_asgi
+    from factgym.integrations.retrieval import RetrievalLimits, RetrievalServer
+
+    limits = RetrievalLimits(
+        max_queries=max_queries,
+        max_query_chars=max_query_chars,
+        max_topk=max_topk,
+        max_body_bytes=int(max_body_mb * 2**20),
+        max_batch=max_batch,
+    )
+    options = {key: value for key, value in (("encoder", encoder), ("preset", preset)) if value is not None}
+    corpus = read_passages(source)
+    server = RetrievalServer(corpus, build_index(corpus, index, **options), index, topk=topk, limits=limits)
+
+    def ready(url: str) -> None:
+        print(f"Serving {len(corpus):,} passages at {url}", file=sys.stderr, flush=True)
+
+    asyncio.run(serve_asgi(server.app, host, port, ready))

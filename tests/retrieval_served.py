@@ -1,0 +1,74 @@
+"""`factgym serve …` in a process of its own, and requests to it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+PASSAGES = (
+    ("1", '"Refund policy"\nRefunds are paid within 30 days.'),
+    ("2", "Annual leave\nTwo days of leave a month; refunds of unused days."),
+    ("3", "Offices\nThe office in Lisbon opened in 2011."),
+)
+
+
+def write_passages(path: Path) -> Path:
+    """Write `PASSAGES` as Search-R1 has its corpora."""
+    path.write_text("".join(json.dumps({"id": id_, "contents": text}) + "\n" for id_, text in PASSAGES), "utf-8")
+    return path
+
+
+def start(*words: str) -> tuple[subprocess.Popen[str], str]:
+    """Start `factgym serve WORDS`; return the process and its URL."""
+    command = [sys.executable, "-m", "factgym", "serve", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    url = re.search(r"http://\S+$", line)
+    if url is None:
+        process.kill()
+        raise AssertionError(line + process.communicate()[1])
+    return process, url[0]
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Kill a server at once."""
+    process.kill()
+    process.communicate()
+
+
+@contextmanager
+def serving(*words: str) -> Iterator[str]:
+    """The URL of `factgym serve WORDS`."""
+    process, url = start(*words)
+    try:
+        yield url
+    finally:
+        stop(process)
+
+
+def request(url: str, body: Any = None, *, raw: bytes | None = None) -> tuple[int, Any]:
+    """Status and answer (JSON or text) of a request: POST where there is a body."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    data = raw if body is None else json.dumps(body).encode()
+    try:
+        connection.request("GET" if data is None else "POST", parts.path, data)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        return answer.status, json.loads(text) if "json" in answer.headers["content-type"] else text
+    finally:
+        connection.close()
+
+
+def ids(hits: Sequence[Any]) -> list[str]:
+    """The ids of bare hits, or of hits with scores."""
+    return [hit.get("document", hit)["id"] for hit in hits]
