@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -338,10 +338,15 @@ def without_cues(name: str, claims: Claims, seed: int = 0) -> Claims:
         return StatementClaims(claims)
     if name != "halueval":
         return claims
+    return balanced(claims, seed, lambda claim: len(claim.rpartition("? ")[2].split()) <= _SHORT_ANSWER_WORDS)
+
+
+def balanced(claims: Claims, seed: int = 0, stratum: Callable[[str], bool] = lambda claim: True) -> Claims:
+    """Return a random choice of the claims with as many of either label, within each stratum of claims."""
     strata: dict[bool, dict[str, list[int]]] = {}
     for index in range(len(claims)):
-        is_short = len(claims[index].claim.rpartition("? ")[2].split()) <= _SHORT_ANSWER_WORDS
-        strata.setdefault(is_short, {label: [] for label in LABELS})[claims[index].label].append(index)
+        is_member = stratum(claims[index].claim)
+        strata.setdefault(is_member, {label: [] for label in LABELS})[claims[index].label].append(index)
     rng = random.Random(f"factgym attribution cues {seed}")
     chosen = (
         rng.sample(indices, min(map(len, members.values())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -390,6 +391,13 @@ def test_the_oracle_earns_everything_in_the_repair_environment_too() -> None:
     policy = AGENTS["oracle"].start(env, 0)
     env.step(policy.act(env.policy_prompt(), env.available_tools()))
     assert env.step(policy.act(env.policy_prompt(), env.available_tools()))[1] == pytest.approx(1.15)
+
+
+def test_labels_of_a_file_can_be_balanced(data_dir: Path) -> None:
+    env = factgym.make("seva-clearfacts", path=str(data_dir), balance=True)
+    labels = Counter(task.gold.label for task in env.tasks)
+    whole = Counter(task.gold.label for task in factgym.make("seva-clearfacts", path=str(data_dir)).tasks)
+    assert set(labels.values()) == {min(whole.values())} and max(whole.values()) > 3 * min(whole.values())
 
 
 @pytest.mark.parametrize("name", ["truthfulqa", "halueval"])

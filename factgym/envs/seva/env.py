@@ -110,7 +110,9 @@ class SevaEnv(Env[SevaTask]):
     Public slices have cues in the claim alone. In TruthfulQA a question mark is the label; in HaluEval answers of at most
     five words are Attributable in 90 %, longer ones in 12 %. `cues="remove"` takes them out: TruthfulQA's claims become
     "question answer", of the best answer, which is the source itself, and of the incorrect one; of HaluEval's as many
-    short answers are drawn of either label, and as many longer ones.
+    short answers are drawn of either label, and as many longer ones. `balance=True` draws as many claims of either label
+    from a file, so that a constant label earns chance. On FEVER, ClearFacts and ANLI balanced so, the rules of the honest
+    baseline are at chance too: their audit cannot pass without a model that reads.
 
     ## Versions
     v1: first version.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
-from factgym.datasets.attribution import AttributionClaim, Claims, read_benchmark, stratified, without_cues
+from factgym.datasets.attribution import AttributionClaim, Claims, balanced, read_benchmark, stratified, without_cues
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, text_hash
 from factgym.generators.attribution import SPLITS, SyntheticAttribution
 from factgym.rewards.rubric import Rubric
@@ -31,7 +31,8 @@ class SevaConfig(DataConfig):
     "grounded", "process", "binary", "50/50" …) or a `Rubric` over the same components. repair: the first submission is a
     draft, which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there,
     with a mark. cues: "remove" takes the known cue of TruthfulQA or HaluEval out (`datasets.attribution.without_cues`)
-    before the slice is drawn.
+    before the slice is drawn. balance: draw as many claims of either label from a file, so that a constant label earns no
+    more than chance; an evaluation has all of them.
     """
 
     max_turns: AtLeastOne = 1
@@ -39,6 +40,7 @@ class SevaConfig(DataConfig):
     reward: str | Rubric = REWARD
     repair: bool = False
     cues: Literal["keep", "remove"] = "keep"
+    balance: bool = False
     max_source_chars: AtLeastOne = 60_000
 
     def model_post_init(self, context: Any, /) -> None:
@@ -87,6 +89,7 @@ class SevaTaskSet(ItemTaskSet[SevaTask, SevaConfig]):
             config.seed,
             config.max_source_chars,
             config.cues,
+            config.balance,
         )
         return shared(key, lambda: cls(_load_claims(config), config))
 
@@ -114,6 +117,8 @@ def _load_claims(config: SevaConfig) -> Claims:
     claims: Claims = read_benchmark(config.source, config.require_path(_CONTENT))
     if config.cues == "remove":
         claims = without_cues(config.source, claims, config.seed)
+    if config.balance:
+        claims = balanced(claims, config.seed)
     if config.size is None or config.size >= len(claims):
         return claims
     return stratified(claims, config.size, config.seed)
