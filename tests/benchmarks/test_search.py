@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,13 +96,18 @@ def test_the_same_seed_gives_the_same_certificate() -> None:
     assert certificate(again) == certificate(search("wasteful"))
 
 
-def test_training_and_fresh_tasks_are_disjoint_and_classifiers_have_their_own() -> None:
+def test_training_and_fresh_tasks_are_disjoint_and_classifiers_have_their_own(tmp_path: Path) -> None:
     halves = search_tasks(factgym.make("hours-closed"), 200, 3)
     parts = [set(halves.fit), set(halves.train), set(halves.fresh)]
     assert sum(map(len, parts)) == len(set().union(*parts)) == 160
     tasks = search_tasks(factgym.make("seva", split="test", size=30), 10, 0)
     assert tasks.splits == ("train", "test") and len(tasks.fresh) == 10
     assert search_tasks(factgym.make("seva", split="train", size=30), 10, 0).splits == ("train", "validation")
+    question = {"question": "Did it?", "answers": [{"answer": "It did so in May.", "answer_type": "Extractive"}]}
+    checks = [{"claim": f"It did {i}.", "label": "Supported", "questions": [question]} for i in range(8)]
+    (tmp_path / "checks.json").write_text(json.dumps(checks), "utf-8")
+    file = search_tasks(factgym.make("profact", path=str(tmp_path / "checks.json")), 10, 0)
+    assert file.env is file.fresh_env and not {*file.fit, *file.train} & {*file.fresh}
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Literal
 
 from factgym.agents.resolve import scripted_agents
@@ -177,14 +178,16 @@ class SearchTasks:
 
 
 def search_tasks(env: Env[Any], n: int, seed: int) -> SearchTasks:
-    """Return the tasks of a search: splits of the environment where it has them, else halves of its tasks.
+    """Return the tasks of a search: splits of the environment where it has them, else halves of its tasks (of a file).
 
     Training tasks are those of the split `train`; fresh ones those of the configured split, or of "validation", "dev" or
     "test" where that is `train`. Classifiers and optimiser share no task, or what is memorised would win the search.
     """
     splits, chosen = env.config.splits, str(getattr(env.config, "chosen_split", ""))
     other = chosen if chosen != "train" else next((s for s in ("validation", "dev", "test") if s in splits), "")
-    if "train" in splits and other:
+    path = getattr(env.config, "path", None)
+    # A single file gives the same tasks as every split.
+    if "train" in splits and other and not (path and Path(path).is_file()):
         train_env, fresh_env = _with_split(env, "train"), _with_split(env, other)
         order = task_order(len(train_env.tasks), None, seed)
         fresh = task_order(len(fresh_env.tasks), n, seed)
