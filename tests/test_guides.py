@@ -1,13 +1,18 @@
-"""Every command and example of the guides runs, in order, in one folder, against a local server without a model."""
+"""Every command and example of the guides runs, in order, in one folder, against a local server without a model.
+
+A command that ends in `&` is a server, which runs until the guide ends; a free port takes the place of its own.
+"""
 
 from __future__ import annotations
 
 import re
 import sys
+from contextlib import ExitStack, chdir
 from pathlib import Path
 
 import pytest
 from commands import run_python
+from retrieval_served import start, stop
 from served import ADDRESS, served
 from test_readme import factgym, run
 
@@ -18,13 +23,32 @@ FILE = re.compile(r"# file: (\S+\.py)\n")
 NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|-m perf")
 
 
+def run_server(line: str, folder: Path, stack: ExitStack) -> tuple[str, str]:
+    """Start `factgym serve … --port NUMBER &`; return the address in the guide and the real one."""
+    port = re.search(r"--port (\d+)", line)
+    assert port is not None
+    words = line.removesuffix("&").replace(port[0], "--port 0").split()[2:]
+    with chdir(folder):
+        process, url = start(*words)
+    stack.callback(stop, process)
+    return f"http://127.0.0.1:{port[1]}", re.match(r"http://[^/]+", url)[0]  # type: ignore[index]
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
 def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
     text = guide.read_text("utf-8")
-    with served() as url:
-        for language, code in BLOCK.findall(text):
+    with served() as url, ExitStack() as stack:
+        servers: dict[str, str] = {}
+        for language, block in BLOCK.findall(text):
+            code = block
+            for address, real in servers.items():
+                code = code.replace(address, real)
             if language == "bash":
                 for line in code.strip().splitlines():
+                    if line.endswith("&"):
+                        address, real = run_server(line, tmp_path, stack)
+                        servers[address] = real
+                        continue
                     done = factgym(line.replace(ADDRESS, url), tmp_path)
                     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             elif language == "python" and (named := FILE.match(code)):
@@ -54,6 +78,7 @@ def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
         "filter",
         "corpus index",
         "corpus count",
+        "serve retrieval",
     )
     shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in commands)
     shown += run([sys.executable, "-m", "factgym.agents.script_server", "--help"], tmp_path).stdout

@@ -83,6 +83,9 @@ def serve_openenv(
 @serve_app.command("retrieval")
 def serve_retrieval(
     source: Annotated[Path, typer.Argument(help="A file or folder of passages.")],
+    layout: Annotated[
+        str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs and corver-qa-search do.")
+    ] = "auto",
     index: Annotated[Literal["bm25", "dense", "hybrid"], typer.Option(help="The index.")] = "bm25",
     encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
     preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,
@@ -109,7 +112,7 @@ def serve_retrieval(
         max_batch=max_batch,
     )
     options = {key: value for key, value in (("encoder", encoder), ("preset", preset)) if value is not None}
-    corpus = read_passages(source)
+    corpus = read_passages(source, layout=layout)
     server = RetrievalServer(corpus, build_index(corpus, index, **options), index, topk=topk, limits=limits)
 
     def ready(url: str) -> None:

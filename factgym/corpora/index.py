@@ -3,6 +3,7 @@
     build_index(passages)                                        BM25
     build_index(passages, "dense", encoder="./my-e5", preset="e5")
     build_index(passages, "hybrid", encoder="./my-e5")           BM25 and dense, fused
+    build_index(passages, "http://127.0.0.1:8000")               a retrieval server over the same passages
     build_index(passages, my_index)                              anything with search(queries, k)
     build_index(passages, lambda passages: MyIndex(passages))
 
@@ -19,6 +20,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import SplitResult, urlsplit
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import Immutable
@@ -63,6 +65,7 @@ class _Kind(NamedTuple):
 _BM25_OPTIONS = frozenset({"k1", "b"})
 _DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
+_REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
 
 # Builders are named, not imported: the engines import this module, and an index loads only the libraries that it needs.
 _KINDS: Mapping[str, _Kind] = {
@@ -79,15 +82,17 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
 
     index: "bm25", "bm25s", "rank-bm25" (options k1, b), "dense" (encoder: a model name, folder or object with
     `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
-    ("bm25", "dense"); constant; depth; and the options of its parts), an object with `search(queries, k)`, or a
+    ("bm25", "dense"); constant; depth; and the options of its parts), the URL of a retrieval server over the same passages
+    (timeout, retry_seconds, connections), an object with `search(queries, k)`, or a
     callable from passages to such an object. Raises `ConfigError` for anything else, `MissingExtraError` when a
     library is absent.
     """
     check_index(index, **options)
     corpus = Corpus.of(passages)
     if isinstance(index, str):
-        module, _, name = _KINDS[index].builder.partition(":")
-        built: Index = getattr(importlib.import_module(module), name)(corpus, **options)
+        module, _, name = kind_of(index).builder.partition(":")
+        arguments = (corpus, index) if is_remote(index) else (corpus,)
+        built: Index = getattr(importlib.import_module(module), name)(*arguments, **options)
         return built
     if isinstance(index, type) or not isinstance(index, Index):
         result = index(corpus.passages)
@@ -100,11 +105,7 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
 def check_index(index: IndexChoice, **options: Any) -> None:
     """Raise `ConfigError` for an unknown name or option, or for something that is no index."""
     if isinstance(index, str):
-        if index not in _KINDS:
-            raise ConfigError(
-                f"no index {index[:80]!r} (known: {', '.join(_KINDS)}).{did_you_mean(index[:80], _KINDS)}"
-            )
-        accepted = _KINDS[index].options
+        accepted = kind_of(index).options
         for option in options:
             if option not in accepted:
                 raise ConfigError(
@@ -115,6 +116,36 @@ def check_index(index: IndexChoice, **options: Any) -> None:
         raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
     elif not callable(index) and not isinstance(index, Index):
         raise ConfigError(_expected(index))
+
+
+def is_remote(index: object) -> bool:
+    """Whether an index is named by the URL of a server."""
+    return isinstance(index, str) and index.startswith(("http://", "https://"))
+
+
+def kind_of(index: str) -> _Kind:
+    """Return the kind of an index by its name or URL. Raises ConfigError for another text."""
+    if is_remote(index):
+        server_address(index)
+        return _REMOTE
+    if index not in _KINDS:
+        raise ConfigError(
+            f"no index {index[:80]!r} (known: {', '.join(_KINDS)}, or a server's http://HOST:PORT)."
+            f"{did_you_mean(index[:80], _KINDS)}"
+        )
+    return _KINDS[index]
+
+
+def server_address(url: str) -> SplitResult:
+    """Return the parts of a server's address; a final `/retrieve` is left out. Raises ConfigError for any other text."""
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable() or " " in url:
+        raise ConfigError(f"index {url[:80]!r} is no address of a server: write http://HOST:PORT")
+    return parts._replace(path=parts.path.rstrip("/").removesuffix("/retrieve").rstrip("/"))
 
 
 def _expected(value: object) -> str:
@@ -253,8 +284,8 @@ def build_hybrid(corpus: Corpus, indexes: Sequence[IndexChoice] = ("bm25", "dens
     parts = []
     used: set[str] = set()
     for part in indexes:
-        is_named = isinstance(part, str) and part in _KINDS and part != "hybrid"
-        accepted = _KINDS[str(part)].options if is_named else frozenset[str]()
+        is_named = isinstance(part, str) and (part in _KINDS or is_remote(part)) and part != "hybrid"
+        accepted = kind_of(str(part)).options if is_named else frozenset[str]()
         used |= accepted
         parts.append(build_index(corpus, part, **{key: value for key, value in options.items() if key in accepted}))
     if unused := sorted(set(options) - used):

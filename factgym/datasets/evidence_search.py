@@ -27,7 +27,7 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import ANALYSER, K1, SMALL, B, Bm25sIndex
 from factgym.corpora.dense import Encoder, as_encoder
-from factgym.corpora.index import Index, build_index, check_request, index_fingerprint
+from factgym.corpora.index import Index, build_index, check_index, check_request, index_fingerprint, is_remote
 from factgym.datasets.evidence import (
     CACHED_CLAIMS,
     ClaimCache,
@@ -85,7 +85,9 @@ class EvidenceSearch(Immutable):
             raise ConfigError(f"scope is 'claim' or 'global', not {scope!r}.{did_you_mean(str(scope), SCOPES)}")
         if cache_dir is not None and index not in _CACHEABLE:
             raise ConfigError(f"cache_dir is for index={' or '.join(map(repr, _CACHEABLE))}, not {index!r}")
-        if index not in _ENCODING:
+        if is_remote(index):
+            check_index(index, **options)
+        elif index not in _ENCODING:
             build_index([], index, **options)
         self.store, self.index = store, index
         self._settings: dict[str, Any] = {"scope": scope, "index": index, "cache_dir": cache_dir, "keep": keep}

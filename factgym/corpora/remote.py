@@ -1,0 +1,372 @@
+"""The client of a retrieval server: `index="http://127.0.0.1:8000"` wherever an index is named.
+
+The server searches, the passages stay here: a hit is an id of the local corpus, and no text of the server is used. Any
+server with Search-R1's `/retrieve` will do. Of one with `/health`, as `factgym serve retrieval` has it, the corpus is
+compared with the local one, at the start and whenever the connection was lost.
+
+Searches of one process that wait at the same time become one request. Lost connections, timeouts and answers with
+status 5xx are tried again with growing pauses, so that a server may be restarted in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import SplitResult
+
+from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.strict_json import clean_text
+from factgym.core.tasks import Immutable
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.index import Hit, check_request, index_fingerprint, server_address
+
+TIMEOUT = 60.0
+"""Seconds of silence after which a request counts as lost."""
+
+RETRY_SECONDS = 120.0
+"""How long a request is tried again."""
+
+FIRST_CONTACT_SECONDS = 5.0
+"""The same for the first request: a misspelt address is reported soon."""
+
+CONNECTIONS = 4
+"""Requests at a time; searches beyond them wait, and become one request."""
+
+MAX_QUERIES = 256
+"""Queries of one request."""
+
+MAX_ANSWER_BYTES = 64 * 2**20
+FIRST_PAUSE = 0.1
+MAX_PAUSE = 5.0
+_MAX_DETAIL_CHARS = 300
+_MAX_SCORE = 1e300
+_FINGERPRINT = re.compile(r"[0-9a-f]{64}")
+_START = "factgym serve retrieval SOURCE --host HOST --port PORT"
+
+
+class RetrievalServerError(FactgymError, RuntimeError):
+    """A retrieval server that cannot be reached, or that fails, for longer than the client tries again."""
+
+
+class _StaleConnectionError(Exception):
+    """A pooled connection that the server has closed meanwhile."""
+
+
+class RemoteIndex(Immutable):
+    """Search by a server over the passages of the local corpus.
+
+    timeout: seconds of silence after which a request counts as lost. retry_seconds: how long one is tried again.
+    connections: requests at a time. Safe under threads and after a fork. Proxies of the environment are not used.
+
+    Raises RetrievalServerError where no server answers, ConfigError for one that serves another corpus or refuses a
+    request, and for answers that are not of the protocol.
+    """
+
+    def __init__(
+        self,
+        passages: Iterable[Passage],
+        url: str,
+        *,
+        timeout: float = TIMEOUT,
+        retry_seconds: float = RETRY_SECONDS,
+        connections: int = CONNECTIONS,
+    ) -> None:
+        parts = server_address(url)
+        if timeout <= 0 or retry_seconds < 0 or connections < 1:
+            raise ConfigError(
+                "a server needs timeout above 0, retry_seconds of at least 0 and connections of at least 1"
+            )
+        self._corpus = Corpus.of(passages)
+        self.url = parts.geturl()
+        self._options: dict[str, Any] = {
+            "timeout": timeout,
+            "retry_seconds": retry_seconds,
+            "connections": connections,
+        }
+        self._server = _Server(parts, timeout)
+        self._health = self._check_health(
+            *self._exchange("GET", "/health", None, min(retry_seconds, FIRST_CONTACT_SECONDS))
+        )
+        limits = self._health.get("limits")
+        limit = limits.get("max_queries") if isinstance(limits, dict) else None
+        self._max_queries = min(limit, MAX_QUERIES) if isinstance(limit, int) and limit > 0 else MAX_QUERIES
+        self._combiner = _Combiner(connections, self._max_queries)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the server's hits of each query. Raises as the class does."""
+        check_request(queries, k)
+        if self._combiner.process_id != os.getpid():  # after a fork the parent's locks may be held for ever
+            self._combiner = _Combiner(self._options["connections"], self._max_queries)
+        results: list[list[Hit]] = []
+        for start in range(0, len(queries), self._max_queries):
+            results += self._combiner.run(list(queries[start : start + self._max_queries]), k, self._retrieve)
+        return results
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the server's index; of its address and the corpus where it tells none."""
+        index = self._health.get("index")
+        if isinstance(index, str) and _FINGERPRINT.fullmatch(index):
+            return index
+        return index_fingerprint("remote", {"url": self.url}, [self._corpus.fingerprint()])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(RemoteIndex, **self._options), (self._corpus, self.url)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def _retrieve(self, queries: list[str], k: int) -> list[list[Hit]]:
+        body = json.dumps({"queries": queries, "topk": k, "return_scores": True}).encode()
+        status, answer = self._exchange("POST", "/retrieve", body, self._options["retry_seconds"])
+        if status != 200:
+            detail = _detail(answer)
+            raise ConfigError(f"the retrieval server at {self.url} refused a request (status {status}){detail}")
+        return self._parse(answer, len(queries), k)
+
+    def _check_health(self, status: int, answer: bytes) -> Mapping[str, Any]:
+        """Return the answer of `/health`, empty where the server has none, as Search-R1's. Raises ConfigError for another corpus."""
+        try:
+            health = json.loads(answer) if status == 200 else {}
+        except (ValueError, RecursionError):
+            health = {}
+        fingerprint = health.get("corpus") if isinstance(health, dict) else None
+        if not isinstance(fingerprint, str):
+            return {}
+        local = self._corpus.fingerprint()
+        if fingerprint != local:
+            served = health.get("passages")
+            size = f"{served:,} passages" if isinstance(served, int) and 0 <= served < 10**12 else "passages"
+            raise ConfigError(
+                f"the retrieval server at {self.url} serves another corpus ({size}, fingerprint "
+                f"{_printable(fingerprint)[:12]}) than is searched here ({len(self._corpus):,} passages, fingerprint "
+                f"{local[:12]}): start it with the same passages ({_START})"
+            )
+        return health
+
+    def _exchange(self, method: str, path: str, body: bytes | None, window: float) -> tuple[int, bytes]:
+        """Return status and body of an answer below status 500; tries again until the pauses add up to `window`."""
+        # Exponential back-off. Pauses and timeouts are added up instead of reading a clock.
+        waited, pause, was_lost = 0.0, FIRST_PAUSE, False
+        while True:
+            try:
+                if was_lost and body is not None:  # a server of another corpus may have come back
+                    self._check_health(*self._server.request("GET", "/health", None))
+                status, answer = self._server.request(method, path, body)
+                if status < 500 and status != 429:
+                    return status, answer
+                fault = f"status {status}{_detail(answer)}"
+            except _StaleConnectionError:  # at most as often as there are idle connections
+                was_lost = True
+                continue
+            except (OSError, http.client.HTTPException) as error:
+                fault, was_lost = _printable(f"{type(error).__name__}: {error}"), True
+                waited += self._options["timeout"] if isinstance(error, TimeoutError) else 0.0
+            if waited >= window:
+                raise RetrievalServerError(
+                    f"no answer from a retrieval server at {self.url} ({fault}): start one with `{_START}`; "
+                    "retry_seconds says how long to wait for it"
+                )
+            time.sleep(pause)
+            waited += pause
+            pause = min(2 * pause, MAX_PAUSE)
+
+    def _parse(self, answer: bytes, count: int, k: int) -> list[list[Hit]]:
+        """Return the hits of an answer, whose shape, ids and scores are checked. Raises ConfigError."""
+        try:
+            rows = json.loads(answer)["result"]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            excerpt = _printable(answer[:80].decode("utf-8", "replace"))
+            raise self._fault(f'no JSON object with a "result": {excerpt}') from None
+        if not isinstance(rows, list) or len(rows) != count:
+            actual = f"{len(rows)} lists" if isinstance(rows, list) else type(rows).__name__
+            raise self._fault(f"{actual} for {count} queries: expected one list of hits for each")
+        results = []
+        for row in rows:
+            if not isinstance(row, list) or len(row) > k:
+                actual = f"{len(row)} hits" if isinstance(row, list) else type(row).__name__
+                raise self._fault(f"{actual} where a list of at most topk={k} hits is expected")
+            hits = {hit.id: hit for hit in map(self._parse_hit, row)}
+            if len(hits) < len(row):
+                raise self._fault("a passage twice for one query")
+            results.append(list(hits.values()))
+        return results
+
+    def _parse_hit(self, entry: Any) -> Hit:
+        document = entry.get("document") if isinstance(entry, dict) else None
+        value = document.get("id") if isinstance(document, dict) else None
+        score = entry.get("score") if isinstance(entry, dict) else None
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise self._fault('a hit without {"document": {"id": …}}')
+        if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= _MAX_SCORE:
+            raise self._fault("a hit whose score is no number")
+        passage_id = str(value)
+        if passage_id not in self._corpus:
+            raise self._fault(
+                f"the passage {_printable(passage_id)[:80]!r}, which is not in the corpus of {len(self._corpus):,} passages "
+                f"here: start it with the same passages ({_START})"
+            )
+        return Hit(passage_id, float(score))
+
+    def _fault(self, text: str) -> ConfigError:
+        return ConfigError(f"the retrieval server at {self.url} gave {text}")
+
+
+def _printable(text: str) -> str:
+    """Return a bounded excerpt of a server's text on one line."""
+    return "".join(char if char.isprintable() else " " for char in clean_text(text[:_MAX_DETAIL_CHARS]))
+
+
+def _detail(answer: bytes) -> str:
+    """Return the reason that an error's body gives, in the form `: reason`."""
+    try:
+        detail = json.loads(answer)["detail"]
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return ""
+    return f": {_printable(detail)}" if isinstance(detail, str) else ""
+
+
+class _Server:
+    """The pooled connections to a server: an idle one is used again, and dropped where it fails."""
+
+    def __init__(self, parts: SplitResult, timeout: float) -> None:
+        self._parts, self._timeout = parts, timeout
+        self._idle: list[tuple[int, http.client.HTTPConnection]] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    def request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Return status and body. Raises OSError, HTTPException, and _StaleConnectionError for a pooled connection."""
+        connection, is_fresh = self._take()
+        try:
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, self._parts.path + path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read(MAX_ANSWER_BYTES + 1)
+            if answer.length and len(content) <= MAX_ANSWER_BYTES:
+                raise http.client.IncompleteRead(content, answer.length)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if is_fresh or isinstance(error, TimeoutError):
+                raise
+            raise _StaleConnectionError from error
+        except BaseException:
+            connection.close()
+            raise
+        if len(content) > MAX_ANSWER_BYTES:
+            connection.close()
+            raise ConfigError(
+                f"the retrieval server at {self._parts.geturl()} gave an answer of more than {MAX_ANSWER_BYTES:,} bytes"
+            )
+        if not answer.isclosed() or answer.will_close:
+            connection.close()
+        else:
+            self._idle.append((os.getpid(), connection))
+        return answer.status, content
+
+    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
+        """Return a connection, and whether it is a new one. One of another process is not touched after a fork."""
+        while True:
+            try:
+                process_id, connection = self._idle.pop()
+            except IndexError:
+                break
+            if process_id == os.getpid():
+                return connection, False
+            connection.close()  # this process's copy: the parent's stays open
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        return kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout), True
+
+
+def _close_all(idle: list[tuple[int, http.client.HTTPConnection]]) -> None:
+    for _, connection in idle:
+        connection.close()
+
+
+class _Search:
+    """A caller's search: waiting, then taken into a request, then done."""
+
+    __slots__ = ("error", "is_done", "is_taken", "k", "queries", "results")
+
+    def __init__(self, queries: list[str], k: int) -> None:
+        self.queries, self.k = queries, k
+        self.is_taken = self.is_done = False
+        self.results: list[list[Hit]] = []
+        self.error: BaseException | None = None
+
+
+class _Combiner:
+    """Combines the searches of threads that wait at the same time.
+
+    Leader and followers: a thread that finds a request slot free takes all waiting searches of its `k`, up to
+    `max_queries` queries, and sends them as one request; the threads that they belong to wait for it. No thread and no
+    timer of its own.
+    """
+
+    def __init__(self, slots: int, max_queries: int) -> None:
+        self.process_id = os.getpid()
+        self._slots, self._max_queries = slots, max_queries
+        self._changed = threading.Condition()
+        self._waiting: list[_Search] = []
+
+    def run(self, queries: list[str], k: int, retrieve: Any) -> list[list[Hit]]:
+        """Return the results of `retrieve(queries, k)`, which other searches may share. Raises its error."""
+        search = _Search(queries, k)
+        with self._changed:
+            self._waiting.append(search)
+            self._changed.wait_for(lambda: search.is_taken or self._slots > 0)
+            batch = [] if search.is_taken else self._take(search)
+            if batch:
+                self._slots -= 1
+            else:
+                self._changed.wait_for(lambda: search.is_done)
+        if batch:
+            try:
+                self._send(batch, k, retrieve)
+            finally:
+                with self._changed:
+                    self._slots += 1
+                    for other in batch:
+                        other.is_done = True
+                    self._changed.notify_all()
+        if search.error is not None:
+            raise type(search.error)(*search.error.args) from search.error
+        return search.results
+
+    def _take(self, search: _Search) -> list[_Search]:
+        """Take a search out of those that wait, with the others of its `k` that fit."""
+        batch, size = [search], len(search.queries)
+        for other in self._waiting:
+            if other is not search and other.k == search.k and size + len(other.queries) <= self._max_queries:
+                batch.append(other)
+                size += len(other.queries)
+        for other in batch:
+            other.is_taken = True
+        self._waiting = [other for other in self._waiting if not other.is_taken]
+        return batch
+
+    def _send(self, batch: list[_Search], k: int, retrieve: Any) -> None:
+        try:
+            results = retrieve([query for search in batch for query in search.queries], k)
+        except ConfigError as error:
+            if len(batch) == 1:
+                batch[0].error = error
+            else:  # the fault of one search is no other's
+                for search in batch:
+                    self._send([search], k, retrieve)
+        except BaseException as error:
+            for search in batch:
+                search.error = error
+            if not isinstance(error, FactgymError):
+                raise
+        else:
+            start = 0
+            for search in batch:
+                search.results = results[start : start + len(search.queries)]
+                start += len(search.queries)
