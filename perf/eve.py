@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from factgym.core.errors import DataError
+from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Passage
-from factgym.corpora.passage_files import read_passages
 from factgym.corpora.sentences import sentences
 from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,11 @@ def data_dir() -> Path:
     if folder is None:
         pytest.skip("needs the public data sets: set FACTGYM_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Corpora that are built in the user's cache go to a temporary folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FACTGYM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield

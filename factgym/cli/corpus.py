@@ -1,9 +1,11 @@
-"""`factgym corpus index|count|info`: build a co-occurrence index, count in it, describe it."""
+"""`factgym corpus build|index|count|info`: build a corpus or a co-occurrence index, count in it, describe them."""
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,10 +25,60 @@ _MAX_LISTED = 3
 _MAX_MESSAGES = 5
 
 corpus_app = typer.Typer(
-    name="corpus", help="Index a corpus, and count in it.", no_args_is_help=True, pretty_exceptions_enable=False
+    name="corpus",
+    help="Build a corpus for search, index one for counts, and count in it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
 )
 
 IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="An index, or infini-gram:FOLDER for one of those.")]
+
+
+@corpus_app.command("build")
+def build(
+    source: Annotated[
+        Path,
+        typer.Argument(help="A file or folder of passages: JSON lines, JSON, CSV or TSV (.gz, …), Markdown, text."),
+    ],
+    out: Annotated[Path, typer.Argument(help="The folder to write.")],
+    layout: Annotated[
+        Literal["auto", "flashrag", "squad", "contexts", "title-text", "folder"],
+        typer.Option(help="Layout of the passages; by their columns otherwise."),
+    ] = "auto",
+    k1: Annotated[float, typer.Option("--k1", help="BM25's k1.")] = 1.5,
+    b: Annotated[float, typer.Option("--b", help="BM25's b.")] = 0.75,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
+) -> None:
+    """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete."""
+    from rich.console import Console
+
+    from factgym.corpora.build import DISK_RATIO, build_corpus, estimate_rows, source_files
+    from factgym.corpora.mapped_files import check_output
+
+    check_output(out, replace=force)
+    console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
+    files = source_files(source, layout)
+    rows = estimate_rows(files)
+    parent = next(folder for folder in out.absolute().parents if folder.exists())
+    needed, free = rows * DISK_RATIO, shutil.disk_usage(parent).free
+    size = f"{sum(file.stat().st_size for file in files) / 1e6:,.1f} MB"
+    console.print(
+        f"{len(files):,} file{'s' * (len(files) != 1)}, {size}; about {needed / 1e6:,.1f} MB on disk "
+        f"({free / 1e6:,.0f} MB free)"
+    )
+    started = time.monotonic()
+    try:
+        with _CorpusDisplay(console, "") as display:
+            corpus = build_corpus(source, out, layout=layout, k1=k1, b=b, replace=force, progress=display.watch)
+    except KeyboardInterrupt:
+        console.print("Stopped. Nothing was written.")
+        raise typer.Exit(130) from None
+    seconds = time.monotonic() - started
+    index = corpus.meta["bm25"]
+    print(f"{out}: {len(corpus):,} passages, {index['terms']:,} terms, {index['postings']:,} postings")
+    print(
+        f"{corpus.folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s, {len(corpus) / max(seconds, 1e-9):,.0f} passages a second"
+    )
 
 
 @corpus_app.command("index")
@@ -138,7 +190,12 @@ def info(
     verify: Annotated[bool, typer.Option("--verify", help="Read the whole file and compare its checksums.")] = False,
     tokenizer: Annotated[Path | None, typer.Option(help="As for `count`.")] = None,
 ) -> None:
-    """Describe an index."""
+    """Describe an index, or a corpus."""
+    from factgym.corpora.store import is_stored_corpus
+
+    if is_stored_corpus(index):
+        _describe_corpus(Path(index), verify)
+        return
     counter = _open(index, tokenizer, **({"verify": True} if verify else {}))
     path = Path(index.removeprefix(_ENGINE_PREFIX))
     files = [path] if path.is_file() else [file for file in path.iterdir() if file.is_file()]
@@ -146,10 +203,25 @@ def info(
     rows = {**counter.describe(), "bytes": size}
     if counter.tokens:
         rows["bytes per token"] = f"{size / counter.tokens:.2f}"
+    _print_rows(rows, verify)
+
+
+def _describe_corpus(path: Path, verify: bool) -> None:
+    from factgym.corpora.store import StoredCorpus
+
+    corpus = StoredCorpus(path)
+    if verify:
+        corpus.folder.check_all()
+    meta = corpus.meta
+    index = {f"bm25 {name.replace('_', ' ')}": value for name, value in meta.pop("bm25").items()}
+    _print_rows({"kind": "corpus", **meta, **index, "bytes": corpus.folder.bytes}, verify)
+
+
+def _print_rows(rows: Mapping[str, Any], verified: bool) -> None:
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"{name:{width}}  {f'{value:,}' if isinstance(value, int) else value}")
-    if verify:
+    if verified:
         print(f"{'checksums':{width}}  hold")
 
 
@@ -163,6 +235,24 @@ def _open(index: str, tokenizer: Path | None, **options: Any) -> Any:
     if options.pop("verify", False):
         raise ConfigError("--verify reads checksums, which an infini-gram index does not have")
     return open_counter(index, **options, tokenizer=tokenizer)
+
+
+class _CorpusDisplay(Display):
+    """The progress of building a corpus."""
+
+    def line(self) -> str:
+        seconds = time.monotonic() - self.started
+        if self.progress is None:
+            return f"reading · {seconds:.0f} s"
+        stage, done, total = self.progress
+        if stage == "index":
+            return f"indexing {done:,}/{total:,} postings · {seconds:.0f} s"
+        return f"reading · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s · {seconds:.0f} s"
+
+    def render(self, line: str) -> Any:
+        from rich.text import Text
+
+        return Text(line)
 
 
 class _BuildDisplay(Display):

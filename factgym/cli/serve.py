@@ -99,8 +99,8 @@ def serve_retrieval(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
 ) -> None:
     """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
+    from factgym.corpora.build import read_passages
     from factgym.corpora.index import build_index
-    from factgym.corpora.passage_files import read_passages
     from factgym.integrations.frameworks import serve_app as serve_asgi
     from factgym.integrations.retrieval import RetrievalLimits, RetrievalServer
 

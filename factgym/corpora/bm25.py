@@ -42,7 +42,13 @@ def passage_terms(passage: Passage) -> list[str]:
     return terms(f"{passage.title}\n{passage.text}")
 
 
-class _Bm25Base(Immutable, ABC):
+def check_parameters(k1: float, b: float) -> None:
+    """Raise `ConfigError` for parameters out of range."""
+    if k1 < 0 or not 0 <= b <= 1:
+        raise ConfigError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}")
+
+
+class Bm25Base(Immutable, ABC):
     """Parameters, search and fingerprint, which all engines share."""
 
     __slots__ = ("_corpus", "_ids", "b", "k1")
@@ -50,8 +56,7 @@ class _Bm25Base(Immutable, ABC):
     """In fingerprints: one for both engines whose scores are the same."""
 
     def __init__(self, passages: Iterable[Passage], k1: float, b: float) -> None:
-        if k1 < 0 or not 0 <= b <= 1:
-            raise ConfigError(f"BM25 needs k1 >= 0 and 0 <= b <= 1, not k1={k1!r}, b={b!r}")
+        check_parameters(k1, b)
         self._corpus = Corpus.of(passages)
         self._ids = self._corpus.ids
         self.k1, self.b = k1, b
@@ -70,7 +75,7 @@ class _Bm25Base(Immutable, ABC):
     def _search(self, words: list[str], k: int) -> list[Hit]: ...
 
 
-class SmallBM25(_Bm25Base):
+class SmallBM25(Bm25Base):
     """BM25 in pure Python, for up to some hundred passages: microseconds to search, nothing to import."""
 
     __slots__ = ("_average", "_lengths", "_postings", "_weights")
@@ -91,7 +96,7 @@ class SmallBM25(_Bm25Base):
 
     def idf(self, term: str) -> float:
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
-        return _idf(len(self._postings.get(term, ())), len(self._ids))
+        return lucene_idf(len(self._postings.get(term, ())), len(self._ids))
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
         # Term-at-a-time scoring (Turtle and Flood, 1995): a repeated term is added again, in the order of the query, so
@@ -111,17 +116,18 @@ class SmallBM25(_Bm25Base):
         if postings is None:
             return []
         k1, b, lengths, average = self.k1, self.b, self._lengths, self._average
-        idf = _idf(len(postings), len(lengths))
+        idf = lucene_idf(len(postings), len(lengths))
         weighted = [(i, idf * (tf / (k1 * ((1 - b) + b * lengths[i] / average) + tf))) for i, tf in postings]
         self._weights[word] = weighted
         return weighted
 
 
-def _idf(frequency: int, total: int) -> float:
+def lucene_idf(frequency: int, total: int) -> float:
+    """Return Lucene's idf of a term that `frequency` of `total` passages hold."""
     return math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))
 
 
-class Bm25sIndex(_Bm25Base):
+class Bm25sIndex(Bm25Base):
     """The same BM25 by bm25s (scores computed at build time, NumPy), for hundreds to millions of passages."""
 
     __slots__ = ("_engine", "_vocabulary")
@@ -145,36 +151,42 @@ class Bm25sIndex(_Bm25Base):
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
         column = self._vocabulary.get(term)
         bounds = None if column is None else self._engine.scores["indptr"][column : column + 2]
-        return _idf(0 if bounds is None else int(bounds[1] - bounds[0]), len(self._ids))
+        return lucene_idf(0 if bounds is None else int(bounds[1] - bounds[0]), len(self._ids))
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
         columns = [self._vocabulary[word] for word in words if word in self._vocabulary]
         if not columns:
             return []
         scores: NDArray[np.float64] = self._engine.get_scores_from_ids(columns)
-        return [Hit(self._ids[i], float(scores[i])) for i in _top(scores, k) if scores[i] > 0.0]
+        return [Hit(self._ids[i], float(scores[i])) for i in top_positions(scores, k)]
 
 
-def build_bm25(corpus: Corpus, **options: float) -> SmallBM25 | Bm25sIndex:
-    """Return the engine that suits the size of the corpus."""
-    return SmallBM25(corpus, **options) if len(corpus) <= SMALL else Bm25sIndex(corpus, **options)
+_BLOCK = 512
+"""Passages whose largest score is compared first."""
 
 
-def _top(scores: NDArray[np.float64], k: int) -> list[int]:
-    """Return the positions of the `k` largest scores, equal ones in order of position also across the cut."""
+def top_positions(scores: NDArray[np.float64], k: int) -> list[int]:
+    """Return the positions of the `k` largest scores above 0, equal ones in order of position also across the cut."""
+    # The k-th largest of the blocks' maxima bounds the k-th largest score from below, in one pass over the scores.
+    blocks = len(scores) // _BLOCK
+    bound = 0.0
+    if 0 < k <= blocks:
+        maxima = scores[: blocks * _BLOCK].reshape(blocks, _BLOCK).max(axis=1)
+        bound = float(np.partition(maxima, -k)[-k])
+    candidates = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
+    values = scores[candidates]
     # Selection by partition (quickselect) instead of a sort; of those level with the k-th score the first are taken.
-    if k < len(scores):
-        least = np.partition(scores, -k)[-k]
-        above = np.flatnonzero(scores > least)
-        level = np.flatnonzero(scores == least)[: k - len(above)]
-        candidates = np.sort(np.concatenate([above, level]))
-    else:
-        candidates = np.arange(len(scores))
-    order = np.argsort(-scores[candidates], kind="stable")
+    if k < len(values):
+        least = np.partition(values, -k)[-k]
+        above = np.flatnonzero(values > least)
+        level = np.flatnonzero(values == least)[: k - len(above)]
+        chosen = np.sort(np.concatenate([above, level]))
+        candidates, values = candidates[chosen], values[chosen]
+    order = np.argsort(-values, kind="stable")
     return [int(i) for i in candidates[order]]
 
 
-class RankBm25Index(_Bm25Base):
+class RankBm25Index(Bm25Base):
     """`rank_bm25.BM25Okapi` over the same terms, for comparison with published results that used it.
 
     Its idf is Robertson's with a floor, so scores and rankings differ from the other two engines, and a score may be

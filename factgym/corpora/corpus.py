@@ -56,7 +56,7 @@ class Corpus(Immutable):
         return self._passages
 
     @property
-    def ids(self) -> tuple[str, ...]:
+    def ids(self) -> Sequence[str]:
         """Their ids in order."""
         return tuple(passage.id for passage in self)
 
@@ -68,6 +68,10 @@ class Corpus(Immutable):
             hint = did_you_mean(requested, (passage.id for passage in islice(self, _MAX_SUGGESTION_IDS)))
             raise UnknownPassageError(f"no passage {requested!r} in this corpus of {len(self):,}.{hint}")
         return passage
+
+    def find(self, passage_id: object) -> Passage | None:
+        """Return the passage with this id, None where there is none."""
+        return self._find(passage_id)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over ids, titles and texts in order; computed once."""

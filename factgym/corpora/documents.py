@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from factgym.core.errors import ConfigError, DataError
@@ -45,11 +45,15 @@ _NAME_CODE = re.compile(r"\d+[^a-zA-Z]?.*|EX|SB|SC|A|S|K|K\d+|KA|Q", re.I)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document. `id` is unique in its folder; a passage's id is `<document id>#<number from 1>`."""
+    """One document. `id` is unique in its folder; a passage's id is `<document id>#<number from 1>`.
+
+    path: of its file inside the folder, "" where it comes from none.
+    """
 
     id: str
     title: str
     passages: tuple[Passage, ...]
+    path: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class _Draft:
     title: str
     name_words: tuple[str, ...]
     blocks: tuple[Block, ...]
+    path: str
 
 
 def read_folder(
@@ -110,7 +115,7 @@ def read_folder(
             if not title or (not is_markdown and len(title_from_name(name).split()) > 2):
                 title = title_from_name(name)
             title = title[:MAX_TITLE_CHARS]
-            new_drafts = [_Draft(title, title, tuple(_name_words(name)), tuple(blocks))]
+            new_drafts = [_Draft(title, title, tuple(_name_words(name)), tuple(blocks), name)]
         new_drafts = [draft for draft in new_drafts if draft.blocks]
         drafts += new_drafts
         if not new_drafts:
@@ -180,9 +185,9 @@ def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
             )
         body, title = values[key], values.get("title") or ""
         id_ = values.get("id", f"line-{number}")
-        for field, value in ((key, body), ("title", title)):
+        for column, value in ((key, body), ("title", title)):
             if not isinstance(value, str):
-                raise DataError(f"{location}: {field!r} must be a string, not {type_name(value)}.")
+                raise DataError(f"{location}: {column!r} must be a string, not {type_name(value)}.")
         if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
             raise DataError(f"{location}: 'id' must be a string or a whole number that is not empty.")
         first, newline, remainder = body.partition("\n")
@@ -194,7 +199,7 @@ def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
             raise DataError(f"{location}: the id {id_[:80]!r} is on line {lines[id_]} too. Make ids unique.")
         lines[id_] = number
         title = " ".join(title.split()) or id_
-        yield _Draft(id_, title, tuple(id_.split()), tuple(read_plain(body)[1]))
+        yield _Draft(id_, title, tuple(id_.split()), tuple(read_plain(body)[1]), name)
 
 
 def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
@@ -212,7 +217,8 @@ def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
             common = set.intersection(*map(set, namesakes[folded]))
             words = [word for word in draft.name_words if word not in common and word.casefold() not in folded]
             title = f"{title} ({' '.join(words[:6])})" if words else title
-        yield make_document(ids.take(slug(draft.id)), titles.take(title), draft.blocks, max_chars)
+        document = make_document(ids.take(slug(draft.id)), titles.take(title), draft.blocks, max_chars)
+        yield replace(document, path=draft.path)
 
 
 def title_from_name(name: str) -> str:

@@ -69,8 +69,8 @@ _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "ret
 
 # Builders are named, not imported: the engines import this module, and an index loads only the libraries that it needs.
 _KINDS: Mapping[str, _Kind] = {
-    "bm25": _Kind("factgym.corpora.bm25:build_bm25", _BM25_OPTIONS),
-    "bm25s": _Kind("factgym.corpora.bm25:Bm25sIndex", _BM25_OPTIONS),
+    "bm25": _Kind("factgym.corpora.store_bm25:build_bm25", _BM25_OPTIONS),
+    "bm25s": _Kind("factgym.corpora.store_bm25:build_bm25s", _BM25_OPTIONS),
     "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
     "dense": _Kind("factgym.corpora.dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),

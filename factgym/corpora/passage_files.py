@@ -1,9 +1,5 @@
-"""Corpora of passages out of users' files: any known layout, packed or not, and folders, in memory or left in the file.
-
-    corpus = read_passages("wiki-18.jsonl.gz")          # FlashRAG, Search-R1
-    corpus = read_passages("2wikimultihopqa_corpus.json")
-    corpus = read_passages("hotpot_dev_distractor_v1.json")   # the questions' contexts
-    corpus = read_passages("policies/")                 # Markdown and text
+"""Passages out of users' files: any known layout, packed or not, and folders of texts; `factgym.corpora.build` makes
+corpora of them.
 
 Layouts of files:
 
@@ -14,86 +10,50 @@ Layouts of files:
 - **squad**: articles of paragraphs.
 
 Where a file has no ids the title is the id. Files are read as streams: besides the passages themselves nothing grows
-with the file. The passages of a large file stay in it (`StoredCorpus`).
+with the file.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import weakref
-from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
-from factgym.core.tasks import shared
-from factgym.corpora.byte_ranges import detect_compression, visible_files
-from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.byte_ranges import visible_files
+from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import UniqueNames, read_folder
-from factgym.corpora.rows import MAX_ROW_CHARS, PACKED, SUFFIXES, Row, parse_line, read_rows, suffix_of, type_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from factgym.corpora.rows import PACKED, SUFFIXES, Row, read_rows, suffix_of, type_name
 
 AUTO, FOLDER = "auto", "folder"
-IN_FILE = ("flashrag", "title-text")
-"""Layouts in which a line is one passage."""
-
-ON_DISK_FROM = 1_000_000_000
-"""Bytes from which on the passages of a plain file of JSON lines stay in it."""
-
 MAX_ID_CHARS = 300
 MAX_TITLE_CHARS = 200
 MAX_TEXT_CHARS = 1_000_000
 _IDS = ("id", "_id", "docid", "doc_id")
 
 
-def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None = None) -> Corpus:
-    """Return the passages of a file or folder as a corpus; read once a process.
-
-    layout: a name of `LAYOUTS`, "folder" (Markdown, text and JSON lines, cut into passages), or "auto" to detect it.
-    on_disk: leave the passages in their file and read them on request (`StoredCorpus`), by default those of unpacked JSON
-    lines of a gigabyte and more. Raises ConfigError for a path that does not exist or an unknown layout, DataError with
-    file and line for content that cannot be used.
-    """
-    path = _existing_path(path)
-    if on_disk is None:
-        is_large = path.is_file() and path.suffix in (".jsonl", ".ndjson") and path.stat().st_size >= ON_DISK_FROM
-        first = next(read_rows(path), None) if is_large else None
-        on_disk = first is not None and choose_layout(layout, first).name in IN_FILE
-    elif on_disk and (not path.is_file() or layout not in (AUTO, *IN_FILE)):
-        raise ConfigError(f"on_disk needs one file of JSON lines in a layout of {', '.join(IN_FILE)}, not {path}")
-    key = ("passages", str(path.absolute()), layout, on_disk)
-    return shared(key, lambda: StoredCorpus(path, layout) if on_disk else Corpus(iter_passages(path, layout=layout)))
-
-
 def iter_passages(path: str | Path, *, layout: str = AUTO) -> Iterator[Passage]:
-    """Yield the passages of `read_passages` one after another."""
-    path = _existing_path(path)
-    if layout not in (AUTO, FOLDER):
-        check_layout(layout)
-    files = [] if layout == FOLDER else _row_files(path)
-    if not files:
+    """Yield the passages of a file or folder one after another; arguments and errors as of `read_passages`."""
+    path = Path(path)
+    if not (files := row_files(path, layout)):
         return (passage for document in read_folder(path).documents for passage in document.passages)
     return _passages_of(files, layout)
 
 
-def _existing_path(path: str | Path) -> Path:
-    path = Path(path)
+def row_files(path: Path, layout: str = AUTO) -> list[Path]:
+    """Return the files of rows; none where the path is a folder of texts, or a text, and is read as documents.
+
+    Raises ConfigError for a path that does not exist or an unknown layout.
+    """
     if not path.exists():
         raise ConfigError(f"{path} does not exist: give a file or folder of passages")
-    return path
-
-
-def _row_files(path: Path) -> list[Path]:
-    """Return the files of rows; none where the path is a folder of texts, or a text."""
+    if layout == FOLDER:
+        return []
+    if layout != AUTO:
+        check_layout(layout)
     if path.is_file():
         return [path] if suffix_of(path) in SUFFIXES else []
     files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
@@ -379,117 +339,3 @@ def choose_layout(name: str, row: Row, allowed: Collection[str] = LAYOUTS) -> Pa
     raise DataError(
         f"{row.location}: no passage that is understood; its keys are {keys[:200]}. Understood: {layouts}."
     )
-
-
-# Passages that stay in their file.
-
-
-class StoredCorpus(Corpus):
-    """The passages of one file of JSON lines; equivalent to a corpus of that file in memory.
-
-    The file is read once to find where every line begins, and a passage when it is requested: 24 bytes a passage, where
-    a passage in memory costs a thousand.
-
-    The file must be uncompressed, with ids of its own, and must not change while it is in use. Safe under threads;
-    pickles as its path. Raises DataError with file and line for content that cannot be used, later for a file that was
-    changed meanwhile.
-    """
-
-    def __init__(self, path: str | Path, layout: str = AUTO) -> None:
-        self.path, self._layout_name = Path(path), layout
-        self._fingerprint = ""
-        self._passages = _StoredPassages(self.path, layout)
-        # Ids are found by binary search in their sorted 64-bit hashes; `_order` leads back to the passages.
-        unordered: NDArray[np.uint64] = np.fromiter(map(_hash, self._passages.index_lines()), dtype=np.uint64)
-        self._order: NDArray[np.int64] = np.argsort(unordered, kind="stable")
-        self._hashes = unordered[self._order]
-        for position in np.flatnonzero(self._hashes[1:] == self._hashes[:-1]):
-            ids = [self._passages[int(self._order[position + step])].id for step in (0, 1)]
-            if ids[0] == ids[1]:
-                raise DataError(f"{self.path}: two passages share the id {ids[0][:80]!r}: ids are unique in a corpus")
-
-    def _find(self, passage_id: object) -> Passage | None:
-        if not isinstance(passage_id, str):
-            return None
-        target = np.uint64(_hash(passage_id))
-        first, last = (int(np.searchsorted(self._hashes, target, side)) for side in ("left", "right"))
-        passages = (self._passages[int(position)] for position in self._order[first:last])
-        return next((passage for passage in passages if passage.id == passage_id), None)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return StoredCorpus, (str(self.path), self._layout_name)
-
-
-class _StoredPassages(Sequence[Passage]):
-    """The passages of a file of JSON lines by index."""
-
-    def __init__(self, path: Path, layout: str) -> None:
-        self._path, self._layout_name = path, layout
-        self._layout: PassageLayout | None = None
-        self._starts: array[int] = array("Q")
-        try:
-            self._file = os.open(path, os.O_RDONLY)
-        except OSError as error:
-            raise DataError(f"{path}: cannot be read ({error.strerror}).") from None
-        weakref.finalize(self, os.close, self._file)
-        if packed := detect_compression(path):
-            raise DataError(f"{path}: packed with {packed}, so its passages cannot stay in it. Unpack the file.")
-
-    def index_lines(self) -> Iterator[str]:
-        """Record where the lines begin, and yield the ids of their passages."""
-        for number, start, raw in _numbered_lines(self._path):
-            passage = self._parse(raw, f"{self._path} line {number}")
-            self._starts.append(start)
-            yield passage.id
-        if not self._starts:
-            raise DataError(f"{self._path}: holds no passage. Give rows with texts.")
-        self._starts.append(self._path.stat().st_size)
-
-    def __len__(self) -> int:
-        return len(self._starts) - 1
-
-    @overload
-    def __getitem__(self, index: int) -> Passage: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Passage, ...]: ...
-    def __getitem__(self, index: int | slice) -> Passage | tuple[Passage, ...]:
-        indices = range(len(self))[index]
-        if not isinstance(indices, int):
-            return tuple(self[position] for position in indices)
-        start, end = self._starts[indices], self._starts[indices + 1]
-        return self._parse(os.pread(self._file, end - start, start), f"{self._path} passage {indices + 1}")
-
-    def __iter__(self) -> Iterator[Passage]:
-        return (self._parse(raw, f"{self._path} line {number}") for number, _, raw in _numbered_lines(self._path))
-
-    def _parse(self, raw: bytes, location: str) -> Passage:
-        row = parse_line(raw, location)
-        if self._layout is None:
-            self._layout = choose_layout(self._layout_name, row, IN_FILE)
-        draft = next(self._layout.drafts(row))
-        if not draft.id:
-            raise DataError(
-                f"{location}: a passage without an id cannot stay in its file. Give ids, or on_disk=False."
-            )
-        return Passage(draft.id, draft.title, draft.text)
-
-
-def _hash(id_: str) -> int:
-    digest = hashlib.blake2b(id_.encode("utf-8", "replace"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
-
-
-def _numbered_lines(file: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, offset of the first byte, and content of the lines that are not blank."""
-    try:
-        with file.open("rb") as stream:
-            number = start = 0
-            while raw := stream.readline(MAX_ROW_CHARS + 1):
-                number += 1
-                if len(raw) > MAX_ROW_CHARS:
-                    raise DataError(f"{file} line {number}: longer than {MAX_ROW_CHARS:,} bytes. Split or shorten it.")
-                if raw.strip():
-                    yield number, start, raw
-                start += len(raw)
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None

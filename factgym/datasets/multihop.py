@@ -24,16 +24,9 @@ from typing import Any
 
 from factgym.core.errors import DataError
 from factgym.core.tasks import shared
+from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.passage_files import (
-    Paragraph,
-    TitleIds,
-    pairs_of,
-    paragraphs_of,
-    read_passages,
-    title_of,
-    with_metadata,
-)
+from factgym.corpora.passage_files import Paragraph, TitleIds, pairs_of, paragraphs_of, title_of, with_metadata
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
 from factgym.corpora.text import find_quote
 from factgym.datasets.base import FrozenRecord, Records, check_benchmark, load_data_sets, locate_file

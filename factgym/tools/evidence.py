@@ -34,7 +34,6 @@ class PassageLibrary(Immutable):
 
     def __init__(self, passages: Sequence[Passage], index: Any = "bm25", **options: Any) -> None:
         self.corpus = Corpus.of(passages)
-        self._by_id = {passage.id: passage for passage in self.corpus}
         self._index: Index = build_index(self.corpus, index, **options)
 
     def __len__(self) -> int:
@@ -46,11 +45,11 @@ class PassageLibrary(Immutable):
 
     def find(self, passage_id: str) -> Passage | None:
         """The passage of this id, or None."""
-        return self._by_id.get(passage_id)
+        return self.corpus.find(passage_id)
 
     def suggest(self, passage_id: str) -> str:
         """Return a hint with the nearest id; empty in a large library."""
-        return did_you_mean(passage_id, self._by_id) if len(self._by_id) <= _MAX_SUGGESTION_IDS else ""
+        return did_you_mean(passage_id, self.corpus.ids) if len(self.corpus) <= _MAX_SUGGESTION_IDS else ""
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
         """At most `k` hits, best first."""

@@ -16,6 +16,7 @@ import pytest
 
 from factgym.cli.corpus import format_progress
 from factgym.cli.main import main
+from factgym.corpora.build import read_passages
 from factgym.corpora.cooccurrence import Progress, build_index, open_index
 from factgym.corpora.cooccurrence.sources import Source
 
@@ -89,6 +90,25 @@ def test_a_process_builds_an_index_and_counts_in_it(lines: Path) -> None:
         env = {**os.environ, "COLUMNS": "100"}
         done = subprocess.run(command, cwd=lines, capture_output=True, text=True, timeout=300, env=env, check=True)
         assert done.stdout.startswith(start)
+
+
+def test_a_corpus_is_built_described_and_replaced_on_request(lines: Path, corpus: Command) -> None:
+    done = corpus("build", "c.jsonl", "built", "--k1", "0.9")
+    assert done.stdout.startswith("built: 3 passages, ") and "passages a second" in done.stdout
+    assert "1 file, 0.0 MB; about 0.0 MB on disk" in done.stderr
+    rows = dict(line.rsplit(maxsplit=1) for line in corpus("info", "built", "--verify").stdout.splitlines())
+    assert (rows["kind"], rows["passages"], rows["bm25 k1"], rows["checksums"]) == ("corpus", "3", "0.9", "hold")
+    assert rows["fingerprint"] == read_passages(lines / "c.jsonl").fingerprint()
+    assert "built exists: name another folder, or replace it with --force" in error_of(
+        corpus("build", "c.jsonl", "built")
+    )
+    (lines / "c.jsonl").write_text('{"text": "a"}\n{"text": 5}\n')
+    assert "c.jsonl line 2: the text of a passage" in error_of(corpus("build", "c.jsonl", "built", "--force"))
+    assert corpus("info", "built").stdout.splitlines()[1].split() == ["passages", "3"]
+    (lines / "built" / "fields.npy").write_bytes(b"")
+    assert "factgym corpus build SOURCE FOLDER" in error_of(corpus("info", "built"))
+    (lines / "c.jsonl").write_text('{"text": "a"}\n')
+    assert corpus("build", "c.jsonl", "built", "--force").stdout.startswith("built: 1 passages")
 
 
 def test_index_count_and_info(built: Path, corpus: Command) -> None:

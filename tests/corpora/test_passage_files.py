@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import bz2
-import copy
 import gzip
 import json
 import lzma
-import pickle
-import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -18,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.bm25 import Bm25sIndex
-from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError, shards
+from factgym.corpora.build import read_passages
+from factgym.corpora.corpus import Corpus, Passage, shards
 from factgym.corpora.index import build_index
-from factgym.corpora.passage_files import LAYOUTS, StoredCorpus, iter_passages, read_passages
+from factgym.corpora.passage_files import LAYOUTS, iter_passages
 from factgym.corpora.rows import read_rows, stem_of
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
@@ -325,141 +322,3 @@ def test_passages_are_yielded_one_after_another(tmp_path: Path) -> None:
     assert next(passages) == Passage("0", "T", "text")
     with pytest.raises(DataError, match="line 2"):
         next(passages)
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory, data_dir: Path) -> Path:
-    """2Wiki's passages as FlashRAG would write them, with a byte order mark and blank lines."""
-    rows = json.loads((data_dir / "2wikimultihopqa" / "2wikimultihopqa_corpus.json").read_text("utf-8"))
-    lines = [
-        json.dumps({"id": f"w{at}", "contents": f'"{row["title"]}"\n{row["text"]}'}, ensure_ascii=False)
-        for at, row in enumerate(rows[:1500])
-    ]
-    path = tmp_path_factory.mktemp("stored") / "wiki.jsonl"
-    path.write_text("\ufeff" + "\n".join(lines[:100]) + "\n\n  \n" + "\n".join(lines[100:]), "utf-8")
-    return path
-
-
-def test_a_stored_corpus_equals_the_file_in_memory(file: Path) -> None:
-    stored, held_out = read_passages(file, on_disk=True), read_passages(file)
-    assert isinstance(stored, StoredCorpus) and not isinstance(held_out, StoredCorpus)
-    assert len(stored) == len(held_out) == 1500
-    assert list(stored) == list(held_out) == list(stored.passages)
-    assert stored.ids == held_out.ids
-    assert stored.fingerprint() == held_out.fingerprint()
-    for index in (0, 99, 100, 101, 1499, -1):
-        assert stored.passages[index] == held_out.passages[index]
-    assert stored.passages[98:103] == held_out.passages[98:103]
-    assert all(stored.get(passage.id) == passage and passage.id in stored for passage in held_out.passages[::97])
-    assert shards(stored, 0.2) == shards(held_out, 0.2)
-
-
-def test_unknown_passages_are_refused(file: Path) -> None:
-    stored = read_passages(file, on_disk=True)
-    assert "w1500" not in stored and 5 not in stored
-    with pytest.raises(UnknownPassageError, match="no passage 'w1500' in this corpus of 1,500"):
-        stored.get("w1500")
-    with pytest.raises(IndexError):
-        stored.passages[1500]
-
-
-def test_an_index_ranks_both_alike(file: Path) -> None:
-    queries = ["Who directed the film Forbidden Ground?", "queen of Lotharingia", "island in the Laptev Sea"]
-    stored, held_out = (Bm25sIndex(read_passages(file, on_disk=item)) for item in (True, False))
-    assert stored.search(queries, 5) == held_out.search(queries, 5)
-    assert stored.fingerprint() == held_out.fingerprint()
-
-
-def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(file: Path) -> None:
-    stored = StoredCorpus(file)
-    again = pickle.loads(pickle.dumps(stored))
-    assert len(pickle.dumps(stored)) < 1000
-    assert again.get("w7") == stored.get("w7")
-    assert copy.deepcopy(stored) is stored
-    failures: list[str] = []
-
-    def read(shift: int) -> None:
-        for at in range(300):
-            id_ = f"w{(at * 17 + shift) % 1500}"
-            if stored.get(id_).id != id_:
-                failures.append(id_)
-
-    threads = [threading.Thread(target=read, args=(shift,)) for shift in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-def test_a_passage_in_the_file_takes_a_tiny_part_of_one_in_memory(tmp_path: Path) -> None:
-    path = tmp_path / "many.jsonl"
-    with path.open("w") as stream:
-        for number in range(2_000):
-            stream.write(json.dumps({"id": number, "title": f"T{number}", "text": f"{number} " + "word " * 60}) + "\n")
-    tracemalloc.start()
-    stored = StoredCorpus(path)
-    in_file = tracemalloc.get_traced_memory()[0]
-    held_out = list(stored)
-    in_memory = tracemalloc.get_traced_memory()[0] - in_file
-    tracemalloc.stop()
-    assert len(held_out) == 2_000
-    assert in_file < 40 * 2_000
-    assert in_memory > 15 * in_file
-
-
-def test_ids_of_one_hash_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.passage_files._hash", lambda id_: len(id_))
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(f'{{"id": "{item}", "contents": "T\\n{item}"}}\n' for item in ("a", "bb", "c", "d", "ee")))
-    stored = StoredCorpus(path)
-    assert [stored.get(item).text for item in ("d", "ee", "a", "bb", "c")] == ["d", "ee", "a", "bb", "c"]
-    assert "x" not in stored and "yy" not in stored and "zzz" not in stored
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ('{"id": 1, "contents": "a\\nb"}\n{"id": 1, "contents": "a\\nc"}', "two passages share the id '1'"),
-        ('{"id": 1, "contents": "a\\nb"}\n{"contents": "a\\nc"}', "line 2: a passage without an id cannot stay in its file"),
-        ('{"id": 1, "contents": "a\\nb"}\n{"id": 2', "line 2: not valid JSON"),
-        ('{"id": 1, "contents": "a\\nb"}\n\n[]', "line 3: a JSON object is expected"),
-        ('{"context": []}', "line 1: no passage that is understood"),
-        ("\n\n", "holds no passage"),
-    ],
-)  # fmt: skip
-def test_faults_of_stored_files_are_named(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(text)
-    with pytest.raises(DataError, match=message):
-        read_passages(path, on_disk=True)
-
-
-def test_unsuitable_files_cannot_stay_on_disk(tmp_path: Path) -> None:
-    packed = tmp_path / "a.jsonl.gz"
-    packed.write_bytes(gzip.compress(b'{"id": 1, "contents": "a"}'))
-    with pytest.raises(DataError, match="packed with gzip"):
-        read_passages(packed, on_disk=True)
-    with pytest.raises(ConfigError, match="on_disk needs one file of JSON lines"):
-        read_passages(tmp_path, on_disk=True)
-    with pytest.raises(ConfigError, match="on_disk needs one file of JSON lines"):
-        read_passages(packed, on_disk=True, layout="squad")
-
-
-def test_a_file_that_changed_meanwhile_is_an_error_and_no_other_passage(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"id": 1, "contents": "a\\nb"}\n{"id": 2, "contents": "a\\nc"}\n')
-    stored = StoredCorpus(path)
-    path.write_text('{"id": 1, "contents": "a\\n bigger than before"}\n{"id": 2, "contents": "a\\nc"}\n')
-    with pytest.raises(DataError, match="passage 2"):
-        stored.get("2")
-
-
-def test_large_files_stay_on_the_disk_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.corpora.passage_files.ON_DISK_FROM", 100)
-    plain, squad = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
-    plain.write_text("".join(f'{{"id": {number}, "contents": "a\\nb"}}\n' for number in range(9)))
-    squad.write_text(json.dumps({"data": [{"title": "T", "paragraphs": [{"context": "x" * 200}]}]}))
-    assert isinstance(read_passages(plain), StoredCorpus)
-    assert not isinstance(read_passages(plain, on_disk=False), StoredCorpus)
-    assert not isinstance(read_passages(squad), StoredCorpus)

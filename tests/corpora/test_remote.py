@@ -18,9 +18,9 @@ from retrieval_served import serving, start, stop, write_passages
 import factgym
 from factgym.core.errors import ConfigError
 from factgym.corpora import remote
+from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import Index, build_index, check_index
-from factgym.corpora.passage_files import read_passages
 from factgym.corpora.remote import RemoteIndex, RetrievalServerError
 
 QUERIES = ["refunds", "office in Lisbon", "days of leave", "nothing of it"]

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import (
     BENCHMARKS,
     Evidence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gzip
 import json
 import pickle
 from collections.abc import Sequence
@@ -18,8 +19,10 @@ import factgym
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.script_server import Connection, Request, ScriptServer, completion
 from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.build import build_corpus
 from factgym.corpora.cooccurrence import build_index
 from factgym.corpora.corpus import Passage
+from factgym.corpora.store import StoredCorpus
 from factgym.rewards.rubric import Rubric
 
 
@@ -52,6 +55,38 @@ def test_search_shows_whole_passages_delimited_and_bounded(path: str, corpus: st
     assert "more characters]" in obs
     assert env.step(GOOD)[1] == pytest.approx(3.1)
     assert env.episode.report.metrics["searches"] == 1
+
+
+def test_a_corpus_on_disk_is_searched_as_its_source_is(path: str, corpus: str, tmp_path: Path) -> None:
+    build_corpus(corpus, tmp_path / "built")
+    stored = started(path, "corver-qa-search", corpus=str(tmp_path / "built"))
+    query = "<search>Crimson Orvessa novel</search>"
+    assert isinstance(stored.tasks.library.corpus, StoredCorpus)
+    assert stored.step(query)[0] == started(path, "corver-qa-search", corpus=corpus).step(query)[0]
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.jsonl.gz", "rows.tsv"])
+def test_rows_are_read_as_eve_reads_them(path: str, tmp_path: Path, name: str) -> None:
+    text = '{"id": "7", "contents": "\\"Orvessa\\"\\nA novel by Dolvin."}\n{"id": "8", "contents": "Mill\\nA mill."}\n'
+    if name.endswith(".tsv"):
+        text = "id\ttext\ttitle\n7\tA novel by Dolvin.\tOrvessa\n8\tA mill.\tMill\n"
+    raw = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    env = started(path, "corver-qa-search", corpus=str(tmp_path / name))
+    assert list(env.tasks.library.corpus) == [
+        Passage("7", "Orvessa", "A novel by Dolvin."),
+        Passage("8", "Mill", "A mill."),
+    ]
+    assert 'title="Orvessa"' in env.step("<search>novel</search>")[0]
+
+
+def test_a_corpus_that_cannot_be_opened_is_an_error_of_construction(path: str, corpus: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not exist"):
+        started(path, "corver-qa-search", corpus=str(tmp_path / "missing"))
+    stored = build_corpus(corpus, tmp_path / "built")
+    (stored.path / "passages.txt").write_bytes(b"")
+    with pytest.raises(DataError, match=r"passages.txt is cut off.*factgym corpus build"):
+        factgym.make("corver-qa-search", source="file", path=path, corpus=str(stored.path))
 
 
 def test_a_call_before_an_answer_is_a_call(path: str, corpus: str) -> None:

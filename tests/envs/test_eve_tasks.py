@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from eve_examples import AUTHOR, BARE, BORN, CORPUS, PASSAGES, TOWN, WRITTEN, bl
 import factgym
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import clear_shared
+from factgym.corpora.build import build_corpus
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.store_bm25 import StoredBm25
 from factgym.datasets.multihop import BENCHMARKS, triple_row
 from factgym.envs.eve.config import EveConfig, EveSolverConfig
 from factgym.envs.eve.solver_agents import SOLVER_AGENTS
@@ -79,6 +84,25 @@ def test_a_data_set_as_the_loop_writes_it_over_a_corpus_as_search_r1_has_it(
     assert again.tasks is env.tasks
     from_file = factgym.make("eve-solver", source="triples", path=triples_file, corpus=CORPUS)
     assert from_file.tasks is not env.tasks
+
+
+def test_a_corpus_on_disk_is_the_corpus_of_its_source(triples_file: str, corpus_file: str, tmp_path: Path) -> None:
+    clear_shared()  # libraries are shared by their content
+    built = str(build_corpus(corpus_file, tmp_path / "built").path)
+    on_disk, in_memory = (
+        factgym.make("eve-solver", source="triples", path=triples_file, corpus=corpus)
+        for corpus in (built, corpus_file)
+    )
+    assert isinstance(on_disk.tasks.corpus, StoredCorpus)
+    assert isinstance(on_disk.tasks.library._index, StoredBm25)
+    assert on_disk.tasks.fingerprint() == in_memory.tasks.fingerprint()
+    expected = played(in_memory, 0)
+    assert played(on_disk, 0) == expected
+    assert on_disk.episode.messages == in_memory.episode.messages
+    assert played(pickle.loads(pickle.dumps(on_disk)), 0) == expected
+    proposers = [factgym.make("eve-proposer", corpus=corpus, size=2) for corpus in (built, corpus_file)]
+    assert proposers[0].tasks.fingerprint() == proposers[1].tasks.fingerprint()
+    assert proposers[0].tasks[1].document == proposers[1].tasks[1].document
 
 
 def test_the_benchmarks_have_the_questions_of_their_files(data_dir: Path) -> None:

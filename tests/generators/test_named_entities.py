@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factgym.corpora.passage_files import read_passages
+from factgym.corpora.build import read_passages
 from factgym.datasets.multihop import Triple, read_triples
 from factgym.generators.multihop_world import world
 from factgym.generators.named_entities import entities

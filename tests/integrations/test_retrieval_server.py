@@ -17,8 +17,8 @@ pytest.importorskip("uvicorn", reason="needs factgym[serve]")
 from retrieval_served import ids, request, serving, start, stop, write_passages
 
 from factgym.core.errors import ConfigError
+from factgym.corpora.build import read_passages
 from factgym.corpora.index import build_index
-from factgym.corpora.passage_files import read_passages
 from factgym.integrations.retrieval import MicroBatcher, RetrievalLimits, RetrievalServer
 
 SMALL_LIMITS = ("--max-queries", "4", "--max-query-chars", "100", "--max-topk", "5", "--max-body-mb", "0.01")

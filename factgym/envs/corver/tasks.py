@@ -10,8 +10,8 @@ from typing import Any, Literal
 from factgym.core.config import DATA_VARIABLE, AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
+from factgym.corpora.build import check_corpus, read_passages
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
-from factgym.corpora.documents import read_folder
 from factgym.datasets.questions import (
     AUTO,
     BENCHMARKS,
@@ -52,7 +52,8 @@ class CorverConfig(DataConfig):
     counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
     prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
     that it adds for trained checkpoints.
-    corpus: folder or file of documents for the search tool, if the questions are not generated. index, index_options:
+    corpus: passages of the search tool, if the questions are not generated: a file or folder as
+    `factgym.corpora.build.read_passages` takes it, or a folder that `factgym corpus build` wrote. index, index_options:
     as in `factgym.corpora.index.build_index`. max_passage_chars: longer passages are cut, and the cut is marked.
     """
 
@@ -128,6 +129,8 @@ class CorverTaskSet(ItemTaskSet[CorverTask, CorverConfig]):
     @classmethod
     def of(cls, config: CorverConfig) -> CorverTaskSet:
         path = None if config.source == "synthetic" else _question_file(config).resolve()
+        if config.corpus is not None:
+            check_corpus(config.corpus)  # raises here rather than in every episode
         settings = (config.counter, config.counter_options, config.extractor, config.index, config.index_options)
         key = (
             *("corver", config.source, config.chosen_split, config.size, path, config.seed),
@@ -189,10 +192,9 @@ class CorverTaskSet(ItemTaskSet[CorverTask, CorverConfig]):
             if config.corpus is None:
                 raise ConfigError(
                     "corver-qa-search over files needs documents to search: give their folder or file as corpus=… "
-                    "(.md, .txt or .jsonl)"
+                    "(a folder of `factgym corpus build`, .md, .txt, .jsonl or .tsv)"
                 )
-            passages = [passage for document in read_folder(config.corpus).documents for passage in document.passages]
-            return PassageLibrary(passages, config.index, **options)
+            return PassageLibrary(read_passages(config.corpus), config.index, **options)  # type: ignore[arg-type]
 
         return shared(key, build)
 

@@ -45,10 +45,10 @@ class EveConfig(DataConfig):
 
     source: origin of documents and questions; "synthetic" is a generated closed world. split: part of it. size: how much
     of it. path: file or folder of a source that is not generated. corpus: corpus of the search tool in place of the
-    source's own documents: a file or folder of passages as `factgym.corpora.passage_files.read_passages` takes it, or a
-    `Corpus`. index, index_options: as in `factgym.corpora.index.build_index` ("bm25", "dense" with preset="e5" …).
-    top_k: passages per query. max_passage_tokens: of one response of the search tool, by the rule of
-    `factgym.envs.eve.tools`; a cut is marked.
+    source's own documents: a file or folder of passages as `factgym.corpora.build.read_passages` takes it, a folder
+    that `factgym corpus build` wrote, or a `Corpus`. index, index_options: as in `factgym.corpora.index.build_index`
+    ("bm25", "dense" with preset="e5" …). top_k: passages per query. max_passage_tokens: of one response of the search
+    tool, by the rule of `factgym.envs.eve.tools`; a cut is marked.
     """
 
     max_turns: AtLeastOne = 5

@@ -16,9 +16,9 @@ from typing import Any
 from factgym.core.config import DATA_VARIABLE
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
+from factgym.corpora.build import check_corpus, read_passages
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.index import Hit
-from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import TRIPLES, Triple, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
@@ -48,8 +48,8 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
         triples = None if config.triples is None else load_triples(config)
         if config.search and not isinstance(config.corpus, str | Path):
             solver_corpus(config)  # raises here rather than in every episode
-        elif config.search and not Path(config.corpus).exists():
-            raise ConfigError(f"corpus={str(config.corpus)!r} does not exist: give a file or folder of passages")
+        elif config.search:
+            check_corpus(config.corpus)
         if triples is not None:
             return cls(triples, config)
         corpus: Any = config.corpus

@@ -18,8 +18,8 @@ from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
 from factgym.core.registry import make
 from factgym.core.seeds import derive
+from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus, shards
-from factgym.corpora.passage_files import read_passages
 from factgym.datasets.multihop import Triple
 from factgym.generators.multihop_world import world
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules

@@ -1,0 +1,223 @@
+"""Corpora of users' files and folders: opened, read into memory, or built on disk.
+
+    corpus = read_passages("wiki")                      # a folder that `factgym corpus build` wrote
+    corpus = read_passages("wiki-18.jsonl.gz")          # FlashRAG, Search-R1
+    corpus = read_passages("psgs_w100.tsv.gz")          # DPR
+    corpus = read_passages("hotpot_dev_distractor_v1.json")   # the questions' contexts
+    corpus = read_passages("policies/")                 # Markdown and text
+    build_corpus("wiki-18.jsonl.gz", "wiki")
+
+`factgym.corpora.passage_files` lists the layouts. Large files are built once into the user's cache, by their content, and
+opened from there by later processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import shared
+from factgym.corpora.bm25 import ANALYSER, K1, B
+from factgym.corpora.byte_ranges import visible_files
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.documents import Document, read_folder
+from factgym.corpora.passage_files import AUTO, iter_passages, row_files
+from factgym.corpora.rows import PACKED
+from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
+from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
+from factgym.corpora.text import fold, fold_with_offsets
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: two processes may build the same corpus at once, and the first to finish wins
+    fcntl = None
+
+CACHE_VARIABLE = "FACTGYM_CACHE"
+"""Environment variable with the folder of the cache, in place of the user's."""
+
+ON_DISK_FROM = 32_000_000
+"""Bytes of rows from which on `read_passages` builds a corpus in the cache; reading that much takes some seconds."""
+
+PACKING = 3
+"""Estimated ratio of the size of rows to that of the packed file."""
+
+DISK_RATIO = 2.5
+"""Estimated ratio of the size of a corpus with its index to that of its rows."""
+
+_logger = logging.getLogger(__name__)
+
+
+def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None = None) -> Corpus:
+    """Return the passages of a file or folder as a corpus; once a process.
+
+    path: a folder that `factgym corpus build` wrote is opened; anything else is read. layout: a name of
+    `passage_files.LAYOUTS`, "folder" (Markdown, text and JSON lines, cut into passages), or "auto" to detect it.
+    on_disk: build the corpus in the user's cache and open it there, by default where its files of rows have
+    `ON_DISK_FROM` bytes or more; False to hold the passages in memory. Raises ConfigError for a path that does not exist
+    or an unknown layout, DataError with file and line for content that cannot be used.
+    """
+    path = Path(path)
+    if is_stored_corpus(path):
+        return shared(("stored corpus", str(path.absolute())), lambda: StoredCorpus(path))
+    if on_disk is None:
+        on_disk = estimate_rows(row_files(path, layout)) >= ON_DISK_FROM
+
+    def build() -> Corpus:
+        stored = cached_corpus(path, layout) if on_disk else None
+        return Corpus(iter_passages(path, layout=layout)) if stored is None else stored
+
+    return shared(("passages", str(path.absolute()), layout, on_disk), build)
+
+
+def check_corpus(path: str | Path) -> None:
+    """Raise ConfigError for a path that does not exist, DataError for a corpus on disk that cannot be opened."""
+    if not Path(path).exists():
+        raise ConfigError(f"corpus={str(path)!r} does not exist: give a file or folder of passages")
+    if is_stored_corpus(path):
+        read_passages(path)
+
+
+def build_corpus(
+    source: str | Path,
+    out: str | Path,
+    *,
+    layout: str = AUTO,
+    k1: float = K1,
+    b: float = B,
+    replace: bool = False,
+    progress: OnProgress = lambda _: None,
+) -> StoredCorpus:
+    """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
+
+    source, layout: as in `read_passages`. k1, b: of BM25; an index with others is built in memory. replace: replace a
+    corpus that is there. Errors as of `read_passages`, and ConfigError where `out` exists.
+    """
+    source, out = Path(source), Path(out)
+    if is_stored_corpus(source):
+        raise ConfigError(f"{source} is a corpus on disk already")
+    passages = _sourced_passages(source, layout)
+    write_corpus(passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress)
+    return StoredCorpus(out)
+
+
+def source_files(source: Path, layout: str = AUTO) -> list[Path]:
+    """Return the files that are read of a source. Raises as `read_passages`."""
+    if files := row_files(source, layout):
+        return files
+    return [source] if source.is_file() else sorted(source / name for name in visible_files(source))
+
+
+def estimate_rows(files: Iterable[Path]) -> int:
+    """Return the estimated bytes of files, unpacked."""
+    return sum(file.stat().st_size * (PACKING if file.suffix.lower() in PACKED else 1) for file in files)
+
+
+def _sourced_passages(path: Path, layout: str) -> Iterator[SourcedPassage]:
+    if row_files(path, layout):
+        return map(SourcedPassage, iter_passages(path, layout=layout))
+    root = path.parent if path.is_file() else path
+    return (sourced for document in read_folder(path).documents for sourced in _located_passages(document, root))
+
+
+def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage]:
+    """Yield the passages of a document with their offsets in its text, where they occur verbatim up to white space.
+
+    Offsets count the characters of the file as Python reads it in text mode: without a byte order mark, and with "\\n" at
+    the ends of lines.
+    """
+    folded, offsets = "", [0]
+    if not document.path.lower().endswith(".jsonl"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            folded, offsets = fold_with_offsets((root / document.path).read_text("utf-8-sig"))
+    position = 0
+    for passage in document.passages:
+        text = fold(passage.text)
+        start = folded.find(text, position) if folded else -1
+        if start < 0:
+            yield SourcedPassage(passage, document.path)
+            continue
+        position = start + len(text)
+        # Characters that normalise together share an offset: the range ends before the next one that differs.
+        last = offsets[position - 1]
+        end = next(offset for offset in offsets[position:] if offset > last)
+        yield SourcedPassage(passage, document.path, offsets[start], min(end, last + 1))
+
+
+# The user's cache.
+
+
+def cache_folder() -> Path:
+    """Return the folder of the cache: `FACTGYM_CACHE`, else `factgym` in the user's cache folder."""
+    if folder := os.environ.get(CACHE_VARIABLE):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "factgym"
+
+
+def cached_corpus(source: Path, layout: str = AUTO) -> StoredCorpus | None:
+    """Return the corpus of a file or folder from the user's cache, built there where it is missing or damaged.
+
+    A corpus is named by the content of its files; a record of their paths, sizes and times of change says which one it
+    is without reading them again. None, with a warning, where the cache cannot be written.
+    """
+    files = source_files(source, layout)
+    state = [[str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns] for file in files]
+    folder = cache_folder() / "corpora"
+    record = folder / f"{_digest(['record', state])}.json"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(folder / f"{record.stem}.lock"):
+            if (corpus := _recorded_corpus(record)) is None:
+                contents = [[file.name, _file_digest(file)] for file in files]
+                out = folder / _digest(["corpus", VERSION, ANALYSER, layout, contents])[:32]
+                corpus = _intact_corpus(out)
+                if corpus is None:
+                    size = sum(file.stat().st_size for file in files)
+                    _logger.warning("building the corpus of %s (%.0f MB) once, in %s", source, size / 1e6, out)
+                    corpus = build_corpus(source, out, layout=layout, replace=True)
+                record.write_text(json.dumps({"corpus": out.name}), encoding="utf-8")
+    except OSError as error:
+        _logger.warning("%s cannot hold a corpus (%s): %s is read into memory", folder, error.strerror, source)
+        return None
+    return corpus
+
+
+def _recorded_corpus(record: Path) -> StoredCorpus | None:
+    try:
+        name = json.loads(record.read_text("utf-8"))["corpus"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return _intact_corpus(record.parent / Path(str(name)).name)
+
+
+def _intact_corpus(path: Path) -> StoredCorpus | None:
+    """Return the corpus of a folder, None where it is missing or cannot be opened."""
+    with contextlib.suppress(DataError):
+        return StoredCorpus(path)
+    return None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode("utf-8", "replace")).hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Hold a lock that other processes wait for."""
+    with path.open("w") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,125 @@
+"""The BM25 index of a corpus on disk, memory-mapped: the scores and rankings of the index in memory, to the last bit.
+
+The folder `bm25` of a corpus holds an index as bm25s saves it (`bm25s.BM25.load(folder, mmap=True, load_vocab=False)`
+opens it), with a table of terms in place of the JSON vocabulary, which would have to be read whole:
+
+    data.csc.index.npy      the score of each posting, by term (double precision)
+    indices.csc.index.npy   the passage of each posting, ascending within a term
+    indptr.csc.index.npy    the first posting of each term, and the number of all
+    term_keys.npy           hashes of the terms, ascending: the order of the terms
+    terms.txt, term_offsets.npy    the terms in UTF-8, and where each begins
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from factgym.core.errors import DataError
+from factgym.corpora.bm25 import (
+    ANALYSER,
+    K1,
+    SMALL,
+    B,
+    Bm25Base,
+    Bm25sIndex,
+    SmallBM25,
+    lucene_idf,
+    top_positions,
+)
+from factgym.corpora.corpus import Corpus
+from factgym.corpora.index import Hit
+from factgym.corpora.mapped_files import equal_range, hash_key
+from factgym.corpora.store import ENCODING_ERRORS, StoredCorpus
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from factgym.corpora.mapped_files import MappedArray
+
+INDEX = "bm25"
+TERMS = f"{INDEX}/terms.txt"
+
+
+class StoredBm25(Bm25Base):
+    """The BM25 index of a `StoredCorpus`; holds nothing in memory. Pickles as the corpus's path.
+
+    Raises `DataError` where the index was made by another analyser, and when a damaged page is first needed.
+    """
+
+    __slots__ = ("_keys", "_offsets", "_passages", "_scores", "_starts", "_terms")
+
+    def __init__(self, corpus: StoredCorpus) -> None:
+        parameters = corpus.meta["bm25"]
+        super().__init__(corpus, parameters["k1"], parameters["b"])
+        if (analyser := corpus.meta["analyser"]) != ANALYSER:
+            raise DataError(
+                f"{corpus.path} was indexed with the analyser {analyser!r}; this factgym's is {ANALYSER!r}. "
+                f"{corpus.folder.rebuild}"
+            )
+        self._keys, self._offsets, self._scores, self._passages, self._starts = (
+            corpus.folder[f"{INDEX}/{name}.npy"]
+            for name in ("term_keys", "term_offsets", "data.csc.index", "indices.csc.index", "indptr.csc.index")
+        )
+        self._terms: MappedArray = corpus.folder[TERMS]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StoredBm25, (self._corpus,)
+
+    def idf(self, term: str) -> float:
+        """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
+        start, stop = self._postings(term)
+        return lucene_idf(stop - start, len(self._corpus))
+
+    def _search(self, words: list[str], k: int) -> list[Hit]:
+        # Term-at-a-time, in the order of the query, as the engines in memory add up. No term has a passage twice, so
+        # that the indexed addition is one for each posting.
+        scores = None
+        for word in words:
+            start, stop = self._postings(word)
+            if start < stop:
+                scores = np.zeros(len(self._corpus)) if scores is None else scores
+                scores[self._passages[start:stop]] += self._scores[start:stop]
+        if scores is None:
+            return []
+        return [Hit(self._ids[i], float(scores[i])) for i in top_positions(scores, k)]
+
+    def _postings(self, term: str) -> tuple[int, int]:
+        """Return the range of a term's postings, an empty one for an unknown term."""
+        raw = term.encode("utf-8", ENCODING_ERRORS)
+        for column in equal_range(self._keys, hash_key(raw)):
+            start, end = self._offsets[column : column + 2].tolist()
+            if self._terms[start:end].tobytes() == raw:
+                first, last = self._starts[column : column + 2].tolist()
+                return first, last
+        return 0, 0
+
+
+def build_bm25(corpus: Corpus, **options: float) -> Bm25Base:
+    """Return the engine that suits the corpus: the saved index of one on disk, else one in memory by its size."""
+    if (saved := _saved_index(corpus, options)) is not None:
+        return saved
+    return SmallBM25(corpus, **options) if len(corpus) <= SMALL else Bm25sIndex(corpus, **options)
+
+
+def build_bm25s(corpus: Corpus, **options: float) -> Bm25Base:
+    """Return the saved index of a corpus on disk, else bm25s in memory."""
+    return _saved_index(corpus, options) or Bm25sIndex(corpus, **options)
+
+
+def _saved_index(corpus: Corpus, options: Mapping[str, float]) -> StoredBm25 | None:
+    """Return the saved index where it has the requested parameters."""
+    if not isinstance(corpus, StoredCorpus):
+        return None
+    parameters = corpus.meta["bm25"]
+    requested = {"k1": K1, "b": B, **options}
+    return StoredBm25(corpus) if all(parameters[name] == requested[name] for name in ("k1", "b")) else None
+
+
+def saved_params(k1: float, b: float, passages: int) -> dict[str, Any]:
+    """Return the parameters of the index as bm25s saves them."""
+    import bm25s
+
+    names = {"method": "lucene", "idf_method": "lucene", "dtype": "float64", "int_dtype": "int32", "backend": "numpy"}
+    return {"k1": k1, "b": b, "delta": 0.5, **names, "num_docs": passages, "version": str(bm25s.__version__)}
