@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, parse_settings
+from factgym.core.errors import ConfigError
 
 serve_app = typer.Typer(
     help="Serve an environment or a corpus to programs that speak a protocol.", no_args_is_help=True
@@ -18,7 +19,11 @@ serve_app = typer.Typer(
 
 @serve_app.command("mcp")
 def serve_mcp(
-    env: EnvId,
+    env: Annotated[str | None, typer.Argument(metavar="[ENV]", help="An environment; none with --corpus.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Serve list, search and read over a file or folder of passages instead.")
+    ] = None,
+    index: Annotated[str, typer.Option(help="Index of the corpus: bm25, rank-bm25, or a server's URL.")] = "bm25",
     task: Annotated[str | None, typer.Option(help="A task's id or index, for every session.")] = None,
     seed: Seed = 0,
     split: Split = None,
@@ -35,9 +40,15 @@ def serve_mcp(
     host: Annotated[str, typer.Option(help="For HTTP.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="For HTTP; 0 takes a free one.")] = 8000,
 ) -> None:
-    """Serve an environment to clients of the Model Context Protocol. One session is one episode; a new one is the next."""
+    """Serve an environment, or a corpus, to clients of the Model Context Protocol. One session is one episode."""
+    if (env is None) == (corpus is None):
+        raise ConfigError("name an environment, or a corpus with --corpus: one of the two")
+    if corpus is not None:
+        serve_mcp_corpus(corpus, index, transport, host, port)
+        return
     from factgym.integrations.mcp import Episodes, serve_http, serve_stdio
 
+    assert env is not None
     config = parse_settings(settings, split=split, reward=reward, path=path)
     with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out) as episodes:
         if transport == "stdio":
@@ -46,6 +57,24 @@ def serve_mcp(
             asyncio.run(
                 serve_http(episodes, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr))
             )
+
+
+def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int) -> None:
+    """Serve a corpus to clients of the Model Context Protocol."""
+    from factgym.corpora.build import read_passages
+    from factgym.integrations.mcp_corpus import CorpusServer, serve_http, serve_stdio
+    from factgym.tools.evidence import PassageLibrary
+
+    passages = read_passages(corpus)
+    server = CorpusServer(PassageLibrary(passages, index))  # type: ignore[arg-type]
+    if transport == "stdio":
+        asyncio.run(serve_stdio(server))
+        return
+
+    def ready(url: str) -> None:
+        print(f"Serving {len(passages):,} passages at {url}", file=sys.stderr, flush=True)
+
+    asyncio.run(serve_http(server, host, port, ready))
 
 
 @serve_app.command("openenv")
@@ -82,10 +111,10 @@ def serve_openenv(
 
 @serve_app.command("retrieval")
 def serve_retrieval(
-    source: Annotated[Path, typer.Argument(help="A file or folder of passages.")],
-    layout: Annotated[
-        str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs and corver-qa-search do.")
-    ] = "auto",
+    source: Annotated[
+        Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")
+    ],
+    layout: Annotated[str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs does.")] = "auto",
     index: Annotated[Literal["bm25", "dense", "hybrid"], typer.Option(help="The index.")] = "bm25",
     encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
     preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,

@@ -328,15 +328,21 @@ def _prompt_messages(messages: Sequence[Message]) -> list[types.PromptMessage]:
 async def serve_stdio(episodes: Episodes) -> None:
     """Serve the one client at the other end of this process's standard streams, until it hangs up.
 
-    SIGINT and SIGTERM end the process at once, with the episode recorded: reading from a standard stream cannot be
-    cancelled.
+    SIGINT and SIGTERM end the process at once, with the episode recorded.
+    """
+    await run_stdio(FactServer(episodes), episodes.close)
+
+
+async def run_stdio(server: Server[Any], close: Callable[[], None] = lambda: None) -> None:
+    """Run a server over the standard streams. SIGINT and SIGTERM call `close` and end the process at once.
+
+    Reading from a standard stream cannot be cancelled.
     """
 
     def stop(status: int) -> None:
-        episodes.close()
+        close()
         os._exit(status)
 
-    server = FactServer(episodes)
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # Windows, other threads
         for number in (signal.SIGINT, signal.SIGTERM):
