@@ -4,9 +4,10 @@ ClaimCheck ("Building The Benchmark") generates its documents; here a folder of 
 their role, and the same kinds of controlled corruption work on its sentences. Every claim has a source sentence, so
 gold evidence is exact. Left out: claims that join facts of several sentences (the synthetic generator makes those).
 
-Against shortcuts, corrupted and faithful claims go through the same rewording, a second claim of the same kind occurs
-in some answers of every verdict, the gold passages are at no fixed position, and documents come in random order. A
-decoy passage that could carry a claim would make its label wrong, so no decoy comes near one.
+Against shortcuts, corrupted and faithful claims go through the same paraphrases and rewording, answers of every verdict
+have two claims, words of denial and duty are about as frequent under every status, the gold passages are at no fixed
+position, and documents come in random order. A decoy passage that could carry a claim would make its label wrong, so no
+decoy comes near one.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import hashlib
 import json
 import random
 import re
-import threading
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 from factgym.core.errors import ConfigError, DataError
@@ -27,28 +28,32 @@ from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.base import GeneratedSequence
-from factgym.generators.perturbations.clauses import find_sentences
+from factgym.generators.document_index import DocumentIndex, tone_of
+from factgym.generators.perturbations.adjuncts import PARAPHRASES
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
-from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.grammar import Cues, strip_full_stop
-from factgym.generators.perturbations.operator import Statement
-from factgym.generators.perturbations.rewording import compose_question, move_clause, name_source, reword
+from factgym.generators.perturbations.rewording import compose_question, name_source, reword
 
 _CUES = Cues("document_claims")
 
 WINDOW = 12
 PASSAGES = 16
-OPERATORS_VERSION = 1
-"""Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
 MAX_DECOY_COVERAGE = 0.6
 """Share of a claim's terms in a passage from which on the passage could be taken to carry the claim."""
 _MAX_DONOR_COVERAGE = 0.4
 """Share of a foreign statement's terms that no passage of the document may exceed."""
 _SAMPLE = 80
-_EVEN_SHARE = 400
-_SECOND_CLAIM = {"supported": 0.5, "contradicted": 0.35, "overclaim": 0.5, "unsupported": 0.35}
+_EVEN_SHARE = 100
+_SECOND_STATUSES: Mapping[str, tuple[Status, ...]] = {
+    "contradicted": ("contradicted", "overclaim", "unsupported"),
+    "overclaim": ("overclaim", "overclaim", "unsupported"),
+    "unsupported": ("unsupported",),
+}
+"""Statuses of the second claim by verdict: the most severe status decides, so milder ones may stand beside it."""
 _NAMES_SOURCE = 0.4
-_MOVES_CLAUSE = 0.7
+_PARAPHRASES = (0, 1, 1, 2, 2)
+_MAX_PER_SENTENCE = 2
+_FOREIGN_SHARE = 0.3
 _SECOND_CLAIM_TRIES = 12
 _NEAREST = 5
 
@@ -56,125 +61,6 @@ _NEAREST = 5
 def coverage(required: frozenset[str], available: frozenset[str]) -> float:
     """Return the share of `required` terms in `available`; 1 for an empty `required`."""
     return len(required & available) / len(required) if required else 1.0
-
-
-# The folder: usable sentences and the pools of the operators.
-
-
-@dataclass(frozen=True, slots=True)
-class SourceSentence:
-    """A usable sentence: `text[start:end]` of passage number `passage` of document number `document`."""
-
-    document: int
-    passage: int
-    start: int
-    end: int
-    text: str
-
-
-@dataclass(frozen=True)
-class _Profile:
-    """A document as the operators see it: its text, its parties and its words, punctuation included."""
-
-    text: str
-    parties: tuple[tuple[str, str], ...]
-    words: frozenset[str]
-
-
-class DocumentIndex:
-    """Usable sentences of a folder, and for each operator the pool of sentences that it applies to.
-
-    Sentences are found when the index is built (about a quarter of a second per MB of text), a pool when it is first
-    requested (some hundredths of a second per MB and operator).
-    """
-
-    def __init__(self, documents: Sequence[Document]) -> None:
-        self.documents = tuple(documents)
-        # A repeated sentence counts once: in two documents, its position would be no evidence.
-        sources: dict[str, SourceSentence] = {}
-        for number, document in enumerate(self.documents):
-            for position, passage in enumerate(document.passages):
-                for sentence in find_sentences(passage.text):
-                    source = SourceSentence(number, position, sentence.start, sentence.end, sentence.text)
-                    sources.setdefault(sentence.text.casefold(), source)
-        self.sources = tuple(sources.values())
-        self._lock = threading.Lock()
-        self._pools: dict[str, tuple[int, ...]] = {}
-        self._profiles: dict[int, _Profile] = {}
-        self._terms: dict[tuple[int, int], frozenset[str]] = {}
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 in hex over every document and the version of the operators."""
-        digest = hashlib.sha256(f"documents-{OPERATORS_VERSION}".encode())
-        for document in self.documents:
-            rows = [[passage.id, passage.title, passage.text] for passage in document.passages]
-            digest.update(json.dumps([document.id, document.title, rows]).encode())
-        return digest.hexdigest()
-
-    @cached_property
-    def by_document(self) -> tuple[tuple[int, ...], ...]:
-        """Numbers of the usable sentences of each document."""
-        numbers: list[list[int]] = [[] for _ in self.documents]
-        for number, source in enumerate(self.sources):
-            numbers[source.document].append(number)
-        return tuple(map(tuple, numbers))
-
-    @cached_property
-    def passages(self) -> tuple[tuple[int, int], ...]:
-        """Every passage as (document, number in it)."""
-        lengths = [len(document.passages) for document in self.documents]
-        return tuple((document, passage) for document, length in enumerate(lengths) for passage in range(length))
-
-    def passage_of(self, source: SourceSentence) -> Passage:
-        """Return the passage of a sentence."""
-        return self.documents[source.document].passages[source.passage]
-
-    def terms_of(self, document: int, passage: int) -> frozenset[str]:
-        """Return the index terms of a passage's text; computed once."""
-        key = (document, passage)
-        if key not in self._terms:
-            self._terms[key] = frozenset(terms(self.documents[document].passages[passage].text))
-        return self._terms[key]
-
-    def profile(self, document: int) -> _Profile:
-        """Return the document's text, parties and words; computed once."""
-        if document not in self._profiles:
-            text = "\n".join(passage.text for passage in self.documents[document].passages)
-            parties = find_parties([self.sources[number].text for number in self.by_document[document]])
-            self._profiles[document] = _Profile(text, parties, frozenset(text.split()))
-        return self._profiles[document]
-
-    def statement(self, number: int, rng: random.Random, donors: tuple[str, ...] = ()) -> Statement:
-        """Return sentence `number` with everything that operators may use."""
-        source = self.sources[number]
-        profile = self.profile(source.document)
-        return Statement(source.text, profile.text, rng, parties=profile.parties, donors=donors)
-
-    def corrupt(self, operator: str, number: int, round_: int = 0) -> Corruption | None:
-        """Return the corruption of sentence `number` by `operator`, a function of the arguments alone."""
-        rng = random.Random(f"{self.fingerprint}:{operator}:{number}:{round_}")
-        return corrupt(operator, self.statement(number, rng))
-
-    def applies(self, operator: str) -> bool:
-        """Return whether the operator applies to any sentence; stops at the first."""
-        if operator in DONOR_OPERATORS or operator in self._pools:
-            return bool(self.pool(operator))
-        return next(self._sites(operator), None) is not None
-
-    def pool(self, operator: str) -> tuple[int, ...]:
-        """Return the sentences to which `operator` applies, in document order; computed once."""
-        if operator in DONOR_OPERATORS:
-            return tuple(range(len(self.sources))) if sum(map(bool, self.by_document)) > 1 else ()
-        if operator not in self._pools:
-            with self._lock:
-                self._pools[operator] = tuple(self._sites(operator))
-        return self._pools[operator]
-
-    def _sites(self, operator: str) -> Iterator[int]:
-        cue = OPERATORS[operator].cue
-        cued = (number for number, source in enumerate(self.sources) if cue.search(source.text))
-        return (number for number in cued if self.corrupt(operator, number) is not None)
 
 
 # One example: its claims, the passages around them, and the question.
@@ -246,14 +132,16 @@ class _ExampleBuilder:
         )
 
     def _draft_claims(self, verdict: Verdict, operator: str, round_: int) -> list[_Draft]:
-        """Draft one claim, or two for a partially supported answer and for some answers of every other verdict."""
+        """Draft two claims where the window has sentences for them: their number does not tell the verdict."""
         first = self._faithful(self.number) if verdict == "supported" else self._corrupted(operator, round_)
         second: _Draft | None = None
         if verdict == "partially_supported":
             second = self._second_faithful(first.source) or self._faithful(self.number)
-        elif self.rng.random() < _SECOND_CLAIM[verdict]:
-            faithful = verdict == "supported"
-            second = self._second_faithful(self.number) if faithful else self._second_failure(first.claim.status)
+        elif verdict == "supported":
+            second = self._second_faithful(self.number)
+        else:
+            status = self.rng.choice(_SECOND_STATUSES[verdict])
+            second = self._second_failure(status) or self._second_failure("unsupported")
         drafts = [first, second] if second else [first]
         self.rng.shuffle(drafts)
         return drafts
@@ -265,27 +153,50 @@ class _ExampleBuilder:
 
     def _second_faithful(self, used: int | None) -> _Draft | None:
         """Draft a true claim of another sentence in the window, where there is one."""
-        near = self._sentences_near(used)
+        near = self._of_one_tone(self._sentences_near(used))
         return self._faithful(self.rng.choice(near)) if near else None
 
+    def _of_one_tone(self, numbers: Sequence[int]) -> list[int]:
+        """Return those sentences that have a tone, drawn from theirs: a rare tone is as likely as a frequent one."""
+        tones = {number: tone_of(self.index.sources[number].text) for number in numbers}
+        tone = self.rng.choice(sorted(set(tones.values()))) if tones else ""
+        return [number for number in numbers if tones[number] == tone]
+
     def _second_failure(self, status: Status) -> _Draft | None:
-        """Draft a second claim that fails in the same way, where the window has a sentence for one."""
+        """Draft a second claim that fails with a status, where the window or another document has a sentence for one."""
         near = self._sentences_near(self.number)
+        if status == "unsupported" and self.rng.random() < _FOREIGN_SHARE:
+            foreign = self._foreign("addition")
+            if foreign is not None:
+                return foreign
         names = [name for name in OPERATORS if status_of(name) == status and name not in DONOR_OPERATORS]
-        self.rng.shuffle(names)
         for number in self.rng.sample(near, min(_SECOND_CLAIM_TRIES, len(near))):
+            self.rng.shuffle(names)
             for name in names:
-                corruption = self.index.corrupt(name, number)
+                corruption = self.index.corrupt(name, number, self.number)
                 if corruption is not None:
                     return self._reworded(corruption, number)
-        return None
+        return self._foreign("addition") if status == "unsupported" else None
+
+    def _foreign(self, operator: str) -> _Draft | None:
+        """Draft a statement of another document, where one is far enough from this document."""
+        corruption = corrupt(operator, self.index.statement(self.number, self.rng, self._find_donors()))
+        return self._reworded(corruption, self.number, foreign=True) if corruption is not None else None
 
     def _faithful(self, number: int) -> _Draft:
-        text = self.index.sources[number].text
-        moved = move_clause(text) if self.rng.random() < _MOVES_CLAUSE else None
-        return self._reworded(
-            Corruption(moved or text, "supported", "", "none", "The cited sentence says this."), number
-        )
+        text = self._paraphrased(self.index.sources[number].text)
+        return self._reworded(Corruption(text, "supported", "", "none", "The cited sentence says this."), number)
+
+    def _paraphrased(self, text: str, span: str = "") -> str:
+        """Paraphrase a sentence up to twice, outside its span."""
+        paraphrases = list(PARAPHRASES)
+        self.rng.shuffle(paraphrases)
+        count = self.rng.choice(_PARAPHRASES)
+        for paraphrase in paraphrases:
+            new = paraphrase(text, self.rng) if count else None
+            if new is not None and span in new:
+                text, count = new, count - 1
+        return text
 
     def _corrupted(self, operator: str, round_: int) -> _Draft:
         """Draft the corruption of the sentence, or a statement of another document.
@@ -294,9 +205,9 @@ class _ExampleBuilder:
         """
         number = self.number
         if operator in DONOR_OPERATORS:
-            corruption = corrupt(operator, self.index.statement(number, self.rng, self._find_donors()))
-            if corruption is not None:
-                return self._reworded(corruption, number, foreign=True)
+            foreign = self._foreign(operator)
+            if foreign is not None:
+                return foreign
             pool = self.index.pool("cause")
             near = [candidate for candidate in self._sentences_near(None) if candidate in pool]
             if not near:
@@ -311,7 +222,10 @@ class _ExampleBuilder:
         """Reword a claim outside its span, and name the source of some; in a haystack, of all foreign ones."""
         span = corruption.unsupported_span
         spans_all = span == strip_full_stop(corruption.text)
-        text = reword(corruption.text, "" if spans_all else span, self.rng)
+        text = corruption.text
+        if corruption.status != "supported":
+            text = self._paraphrased(text, "" if spans_all else span)
+        text = reword(text, "" if spans_all else span, self.rng)
         span = strip_full_stop(text) if spans_all else span
         if (foreign and self.layout.haystack) or self.rng.random() < _NAMES_SOURCE:
             text = name_source(text, self.index.documents[self.document].title, self.rng)
@@ -319,7 +233,7 @@ class _ExampleBuilder:
         return _Draft(replace(corruption, text=text, unsupported_span=span), None if foreign else number)
 
     def _find_donors(self) -> tuple[str, ...]:
-        """Return up to three statements of other documents on which the document is silent, nearest in topic first.
+        """Return up to six statements of other documents on which the document is silent, nearest in topic first.
 
         Names that the document lacks count against a statement, for they give it away.
         """
@@ -331,7 +245,8 @@ class _ExampleBuilder:
         words = index.profile(self.document).words
         # The bound on the whole document is a cheap test before those on its passages: coverage grows with the terms.
         ranked = []
-        for number in self.rng.sample(range(len(index.sources)), min(_SAMPLE, len(index.sources))):
+        sample = self.rng.sample(range(len(index.sources)), min(2 * _SAMPLE, len(index.sources)))
+        for number in self._of_one_tone(sample):
             text = index.sources[number].text
             donor_terms = frozenset(terms(text))
             covered = coverage(donor_terms, document_terms) > _MAX_DONOR_COVERAGE and any(
@@ -341,7 +256,7 @@ class _ExampleBuilder:
                 continue
             foreign_names = sum(word[0].isupper() and word not in words for word in text.split()[1:])
             ranked.append((-len(donor_terms & topic) + 2 * min(foreign_names, 3), number))
-        return tuple(index.sources[number].text for _, number in sorted(ranked)[:3])
+        return tuple(index.sources[number].text for _, number in sorted(ranked)[:6])
 
     def _choose_decoys(self, drafts: Sequence[_Draft]) -> list[tuple[int, int]]:
         """Choose passages of other documents: the nearer half of a sample, none near a claim or its source."""
@@ -473,25 +388,29 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
         """Operator and sentence of every item with this verdict, in order; used again from the start when exhausted.
 
-        The pools are mixed evenly: equal shares in the first few hundred items, the rest of the larger ones after.
+        The pools, by operator and tone, are mixed evenly: equal shares in the first items, the rest of the larger
+        ones after.
         """
         # Water-filling: every pool gives up to `level` items to the first part. In a part, stratified interleaving:
         # item k of a pool of n sorts at (k + 0.5) / n.
         if verdict in self._plans:
             return self._plans[verdict]
         rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")
-        if verdict == "supported":
-            pools = {"none": list(range(len(self._index.sources)))}
-        else:
-            pools = {name: list(self._index.pool(name)) for name in self._operators(verdict)}
+        names = ["none"] if verdict == "supported" else self._operators(verdict)
+        pools = {(name, tone): pool for name in names for tone, pool in self._index.pool_by_tone(name).items()}
         for pool in pools.values():
             rng.shuffle(pool)
+        # A sentence occurs at most twice under a verdict, by two operators: the rarer operators choose first.
+        used: Counter[int] = Counter()
+        for key in sorted(pools, key=lambda key: (len(pools[key]), key)):
+            pools[key] = [number for number in pools[key] if used[number] < _MAX_PER_SENTENCE]
+            used.update(pools[key])
         level, total = 0, 0
         while total < _EVEN_SHARE and any(len(pool) > level for pool in pools.values()):
             total += sum(len(pool) > level for pool in pools.values())
             level += 1
         early, late = [], []
-        for name, pool in pools.items():
+        for (name, _), pool in pools.items():
             share = min(level, len(pool))
             early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
             late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]

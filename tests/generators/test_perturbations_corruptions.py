@@ -15,12 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym.corpora.documents import read_folder
-from factgym.generators.document_claims import DocumentIndex
+from factgym.generators.document_index import DocumentIndex
+from factgym.generators.perturbations.adjuncts import drop_item, drop_limit, drop_purpose
 from factgym.generators.perturbations.clauses import find_exception, find_sentences, is_usable
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
 from factgym.generators.perturbations.corruptions import corrupt as corrupt_statement
 from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.grammar import contains_words, in_main_clause, protected_spans, strip_full_stop
+from factgym.generators.perturbations.modals import rephrase_modal
 from factgym.generators.perturbations.numbers import parse_number, spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
@@ -200,8 +202,8 @@ def test_scope_is_left_alone_where_widening_it_would_narrow_or_break_it(sentence
     ("sentence", "expected"),
     [
         ("GitHub may suspend the account of the user.", "GitHub must suspend the account of the user."),
-        ("We may share your data with our partners.", "We will always share your data with our partners."),
-        ("You may be entitled to a refund of fees.", "You will always be entitled to a refund of fees."),
+        ("We may share your data with our partners.", "We will share your data with our partners."),
+        ("You may be entitled to a refund of fees.", "You will be entitled to a refund of fees."),
     ],
 )
 def test_modality(sentence: str, expected: str) -> None:
@@ -443,10 +445,7 @@ def test_protected_spans_and_main_clauses() -> None:
 def test_operators_are_registered_by_name_and_status() -> None:
     assert all(name == operator.name for name, operator in OPERATORS.items())
     assert {name for name in OPERATORS if status_of(name) == "overclaim"} == {
-        "scope",
-        "modality",
-        "condition_dropped",
-        "exception_dropped",
+        *("scope", "modality", "duty", "hedge_dropped", "limit_dropped", "condition_dropped", "exception_dropped"),
     }
     assert {status_of(name) for name in OPERATORS} == {"contradicted", "overclaim", "unsupported"}
 
@@ -495,3 +494,85 @@ def check_shape(operator: str, source: str, corruption: Corruption, document: st
         assert strip_full_stop(text).casefold() in source.casefold()
     if operator == "cause":
         assert text.startswith(strip_full_stop(source))
+
+
+def test_phrases_of_force_keep_it_reverse_it_or_strengthen_it() -> None:
+    """The same words occur in faithful, contradicted and overclaiming statements."""
+    rng = random.Random("force")
+    duty, permission = "You must register with us.", "You may register with us."
+    faithful = {rephrase_modal(duty, rng) for _ in range(40)}
+    assert "You are required to register with us." in faithful and duty not in faithful
+    assert every_text("modal", duty) & {"You need not register with us.", "You do not have to register with us."}
+    assert "You are not allowed to register with us." in every_text("modal", permission)
+    stronger = every_text("duty", permission)
+    assert stronger == faithful | {duty}
+    assert every_text("duty", "You may register with us or not.") == set()
+    assert rephrase_modal("You will then need to register with us.", rng) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "weaker", "operator"),
+    [
+        ("You must send the form within 10 days.", "You must send the form.", None),
+        ("You can use your account for up to ten days.", "You can use your account.", "limit_dropped"),
+        ("You must not send the form within 10 days.", None, None),
+    ],
+)
+def test_a_limit_left_out_is_faithful_of_a_duty_and_an_overclaim_of_a_permission(
+    sentence: str, weaker: str | None, operator: str | None
+) -> None:
+    rng = random.Random("limit")
+    assert drop_limit(sentence, rng) == (weaker if operator is None else None)
+    corruption = corrupt("limit_dropped", sentence)
+    assert (corruption.text if corruption else None) == (weaker if operator else None)
+
+
+def test_purposes_and_items_are_left_out_of_positive_statements_only() -> None:
+    rng = random.Random("purpose")
+    assert (
+        drop_purpose("We store the address of your home in order to bill you.", rng)
+        == "We store the address of your home."
+    )
+    assert drop_purpose("We do not store the address of your home in order to bill you.", rng) is None
+    shorter = {drop_item("We collect your name, address, phone number, and age.", rng) for _ in range(20)}
+    assert shorter == {"We collect your name, phone number, and age."}
+    assert drop_item("We do not collect your name, address, phone number, and age.", rng) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "contrary"),
+    [
+        ("You must ask us before you travel.", "You must ask us after you travel."),
+        ("Licences are required.", "Licences are optional."),
+        ("We share your data with partners.", "We never share your data with partners."),
+        ("The records are deleted permanently.", "The records are deleted temporarily."),
+        ("If it is deleted permanently, we will tell you.", None),
+        ("No licence is required.", None),
+    ],
+)
+def test_contraries_are_of_positive_main_clauses(sentence: str, contrary: str | None) -> None:
+    texts = every_text("contrary", sentence)
+    assert contrary in texts if contrary else not texts
+
+
+def test_clauses_are_taken_over_from_other_rules_of_the_same_actor() -> None:
+    clauses = {
+        "purpose": [("to protect the privacy of visitors", "we", False), ("to protect the visitors", "you", False)],
+        "limit": [("within 14 days", "", False)],
+        "condition": [("if you sell a building", "you", False), ("if the weather is bad", "you", False)],
+    }
+    more = {"clauses": lambda kind: clauses[kind]}
+    added = corrupt("purpose_added", "We may count the visitors in each secure area.", **more)
+    assert added is not None
+    assert added.text == "We may count the visitors in each secure area to protect the privacy of visitors."
+    assert (added.status, added.unsupported_span) == ("unsupported", "to protect the privacy of visitors")
+    limit = corrupt("limit_added", "You must submit the form to the office.", **more)
+    assert limit is not None and limit.text == "You must submit the form to the office within 14 days."
+    assert corrupt("limit_added", "You must submit the form by Monday at any time.", **more) is None
+    exchanged = corrupt("condition_exchanged", "You may request help with a building if you move to a city.", **more)
+    assert exchanged is not None and exchanged.text == "You may request help with a building if you sell a building."
+    known = corrupt(
+        "purpose_added", "We may count the visitors in each secure area.", "to protect the privacy of visitors", **more
+    )
+    assert known is None
+    assert corrupt("cause", "You must register with your true identity.", **more) is None

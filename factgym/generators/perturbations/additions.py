@@ -33,8 +33,13 @@ _casefold = lru_cache(maxsize=4)(str.casefold)
 
 
 def invent_cause(statement: Statement) -> Edit | NoEdit:
-    """Give a true statement a reason whose ground the document does not mention at all."""
+    """Give a true statement a reason whose ground the document does not mention at all.
+
+    For a folder whose other documents give no reason that `adjuncts.add_purpose` could take over.
+    """
     sentence, rng = statement.text, statement.rng
+    if statement.clauses("purpose"):
+        return NoEdit("no_site", "other documents have reasons to take over")
     if len(sentence) > _MAX_SENTENCE_CHARS or _CUES.gives_a_reason.search(sentence) or "," in sentence[-30:]:
         return NoEdit()
     causes = word_table("english")["causes"]

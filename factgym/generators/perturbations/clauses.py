@@ -148,7 +148,7 @@ def _is_balanced(text: str) -> bool:
     return pairs and text.count('"') % 2 == 0 and text.count("“") == text.count("”")
 
 
-def _is_full_sentence(main: str) -> bool:
+def is_full_sentence(main: str) -> bool:
     """Whether `main` reads as a sentence of its own."""
     return (
         len(main.split()) >= _MIN_MAIN_WORDS
@@ -166,7 +166,7 @@ def _leading_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
         return None
     main, text = match["main"], match["clause"]
     early_verb = _CUES.finite.search(" ".join(main.split()[:9]))
-    if not _CUES.subject.match(main) or not early_verb or not _is_full_sentence(main):
+    if not _CUES.subject.match(main) or not early_verb or not is_full_sentence(main):
         return None
     if not _PREDICATE.search(text) or not _is_balanced(text):
         return None
@@ -189,7 +189,7 @@ def _trailing_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
         return None
     match = matches[0]
     main, text = body[: match.start()].rstrip(" ,"), match["clause"].rstrip(")")
-    if (_CUES.lists.search(text) and "," in main) or not _is_full_sentence(main) or _CUES.not_a_condition.search(main):
+    if (_CUES.lists.search(text) and "," in main) or not is_full_sentence(main) or _CUES.not_a_condition.search(main):
         return None
     if _CUES.carries_on.search(text) or main.startswith(("Except", "If", "Unless")):
         return None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.base import word_table
-from factgym.generators.perturbations.grammar import MONTH, Cues, Span, overlaps, protected_spans
+from factgym.generators.perturbations.grammar import MONTH, Cues, Span, in_main_clause, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words, word_list
 
@@ -52,6 +52,7 @@ _FACTORS = (0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
 _WORDS = "|".join([*(f"{ten}(?:-(?:{'|'.join(_ONES[1:10])}))?" for ten in _TENS), *_ONES[:0:-1]])
 _MIDDLE = r"(?:(?:business|calendar|working|consecutive|full|additional|more|successive|federal|credit|annual) )?"
 _UNIT = r"minutes?|hours?|days?|weeks?|months?|quarters?|years?|pay periods?|percent|%"
+_COUNTED_UNITS = frozenset(word_list("counted_units"))
 _COUNTED = "|".join(word_list("counted_units"))
 _QUANTITY = re.compile(
     rf"(?<![\w.,$€£/-])(?:(?P<word>{_WORDS})(?: \((?P<both>\d{{1,4}})\))?|(?P<digits>\d{{1,3}}(?:,\d{{3}})+"
@@ -136,7 +137,11 @@ def _usable_matches(pattern: re.Pattern[str], sentence: str, protected: list[Spa
         before, after = sentence[: match.start()], sentence[match.end() :]
         ranged = _CUES.range_before.search(before[-45:]) or _CUES.range_after.match(after) or _CUES.even.search(before)
         adjective = pattern is _QUANTITY and _is_single(match) and not _CUES.plural_may_follow.match(after)
-        if not ranged and not adjective and not overlaps(match.span(), protected):
+        # "Basecamp 4 accounts": the number belongs to the name.
+        named = (
+            match["unit"].lower() in _COUNTED_UNITS if pattern is _QUANTITY and _CUES.product.search(before) else False
+        )
+        if not ranged and not adjective and not named and not overlaps(match.span(), protected):
             usable.append(match)
     return usable
 
@@ -405,7 +410,14 @@ def _shift_date(match: re.Match[str], rng: random.Random) -> str:
 
 def change_date(statement: Statement) -> Edit | NoEdit:
     """Change the month, the day or (of a bare year) the year of one date."""
-    matches = [match for match in _CUES.date.finditer(statement.text) if statement.text.count(match[0]) == 1]
+    text = statement.text
+    # A rule for those after June 1 covers those after June 15.
+    matches = [
+        match
+        for match in _CUES.date.finditer(text)
+        if text.count(match[0]) == 1
+        and in_main_clause(re.sub(r"\b(?:before|after|until|since|as of) $", "", text[: match.start()]))
+    ]
     statement.rng.shuffle(matches)
     for match in matches:
         date = _shift_date(match, statement.rng)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -31,7 +31,7 @@ class Statement:
     that a new value must be absent from, the source by default.
 
     Of a document's sentence: parties, pairs of actors that the document keeps apart; donors, sentences of other
-    documents on which this one is silent. Of a claim: lead, questions before the statement; label and error_type,
+    documents on which this one is silent; clauses, by kind the clauses of other passages with their actors, and whether they are of the same document (see `adjuncts`). Of a claim: lead, questions before the statement; label and error_type,
     as they are now; aim, the error to put in, None for any; keeps, whether the label has to stay; pool, the claims to
     borrow from.
     """
@@ -42,6 +42,7 @@ class Statement:
     evidence: str = ""
     parties: tuple[tuple[str, str], ...] = ()
     donors: tuple[str, ...] = ()
+    clauses: Callable[[str], Sequence[tuple[str, str, bool]]] = lambda kind: ()
     lead: str = ""
     label: str = ""
     error_type: str | None = None

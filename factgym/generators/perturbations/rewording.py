@@ -100,7 +100,7 @@ def move_clause(sentence: str) -> str | None:
     if clause and clause.word in ("if", "unless") and "," not in clause.text:
         if clause.leading and "," not in clause.main:
             return f"{clause.main} {clause.word} {clause.text}."
-        if not clause.leading and _CUES.lowerable.match(clause.main):
+        if not clause.leading and "," not in clause.main and _CUES.lowerable.match(clause.main):
             return f"{clause.word.capitalize()} {clause.text}, {clause.main[0].lower()}{clause.main[1:]}."
     match = _CUES.opening_phrase.match(sentence)
     if match is None or _CUES.has_clause.search(match["main"]):

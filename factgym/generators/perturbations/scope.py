@@ -65,7 +65,7 @@ def _constant_edits(sentence: str) -> Iterator[Edit]:
 
 
 def _obligation_edits(sentence: str) -> Iterator[Edit]:
-    """ "we may suspend" to "we will always suspend", "Distributor may sell" to "Distributor must sell"."""
+    """ "we may suspend" to "we will suspend", "Distributor may sell" to "Distributor must sell"."""
     if sentence.count(" may ") > 1 or _CUES.hedged.search(sentence):
         return
     for match in _CUES.may.finditer(sentence):
@@ -77,11 +77,11 @@ def _obligation_edits(sentence: str) -> Iterator[Edit]:
         span = match.end("subject") + 1, match.end("next")
         if act == "be":
             if _CUES.possible.match((match["then"] or "").strip()):
-                yield _edit(*span, f"will always {also}be")
+                yield _edit(*span, f"will {also}be")
         elif act in _NOT_AN_ACT or _CUES.optional.search(sentence):
             continue
         elif subject.lower() == "we":
-            yield _edit(*span, f"will always {also}{act}")
+            yield _edit(*span, f"will {also}{act}")
         elif subject == "you" or subject[0].isupper():
             yield _edit(*span, f"must {also}{act}")
 
