@@ -96,6 +96,7 @@ class _ExampleBuilder:
         self.index, self.layout, self.rng, self.number = index, layout, rng, number
         self.source = index.sources[number]
         self.document = self.source.document
+        self.donor = ""  # the foreign statement that the first claim has
         total = len(index.documents[self.document].passages)
         size = min(layout.window, total)
         first = min(max(0, self.source.passage - rng.randrange(size)), total - size)
@@ -180,8 +181,12 @@ class _ExampleBuilder:
 
     def _foreign(self, operator: str) -> _Draft | None:
         """Draft a statement of another document, where one is far enough from this document."""
-        corruption = corrupt(operator, self.index.statement(self.number, self.rng, self._find_donors()))
-        return self._reworded(corruption, self.number, foreign=True) if corruption is not None else None
+        donors = tuple(donor for donor in self._find_donors() if donor != self.donor)
+        corruption = corrupt(operator, self.index.statement(self.number, self.rng, donors))
+        if corruption is None:
+            return None
+        self.donor = corruption.text
+        return self._reworded(corruption, self.number, foreign=True)
 
     def _faithful(self, number: int) -> _Draft:
         text = self._paraphrased(self.index.sources[number].text)

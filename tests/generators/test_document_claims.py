@@ -287,3 +287,4 @@ def test_kinds_of_change_and_their_number_for_each_sentence(data_dir: Path) -> N
     texts = Counter(claim.text for example in examples for claim in example.claims)
     assert max(texts.values()) <= 4
     assert sum(len(example.claims) == 2 for example in examples) >= 145
+    assert all(len({claim.text for claim in example.claims}) == len(example.claims) for example in examples)
