@@ -1,4 +1,4 @@
-"""`factgym serve …` in a process of its own, and requests to it."""
+"""`factgym serve …` in a process of its own, requests to it, and scripted servers for its clients."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,3 +74,50 @@ def request(url: str, body: Any = None, *, raw: bytes | None = None) -> tuple[in
 def ids(hits: Sequence[Any]) -> list[str]:
     """The ids of bare hits, or of hits with scores."""
     return [hit.get("document", hit)["id"] for hit in hits]
+
+
+Answer = tuple[int, Any]
+"""Status and content: JSON data, or bytes."""
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """A server whose answers a function gives, of path and body: raw bytes are sent before it hangs up, None is nothing."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: Callable[[str, Any], Answer | bytes | None]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer = answer
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    def __enter__(self) -> ScriptedServer:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: ScriptedServer
+
+    def do_GET(self) -> None:
+        size = int(self.headers.get("content-length", 0))
+        answer = self.server.answer(self.path, json.loads(self.rfile.read(size)) if size else None)
+        if answer is None or isinstance(answer, bytes):
+            self.wfile.write(answer or b"")
+            self.close_connection = True
+            return
+        status, content = answer
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *args: Any) -> None:
+        pass

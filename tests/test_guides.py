@@ -23,6 +23,12 @@ FILE = re.compile(r"# file: (\S+\.py)\n")
 NEEDS_MORE = re.compile(r"pip install|vllm serve|sglang|hf:path|--ray|-m perf")
 
 
+def at_real_addresses(text: str, servers: dict[str, str]) -> str:
+    for address, real in servers.items():
+        text = text.replace(address, real)
+    return text
+
+
 def run_server(line: str, folder: Path, stack: ExitStack) -> tuple[str, str]:
     """Start `factgym serve … --port NUMBER &`; return the address in the guide and the real one."""
     port = re.search(r"--port (\d+)", line)
@@ -40,16 +46,14 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
     with served() as url, ExitStack() as stack:
         servers: dict[str, str] = {}
         for language, block in BLOCK.findall(text):
-            code = block
-            for address, real in servers.items():
-                code = code.replace(address, real)
+            code = at_real_addresses(block, servers)
             if language == "bash":
                 for line in code.strip().splitlines():
                     if line.endswith("&"):
                         address, real = run_server(line, tmp_path, stack)
                         servers[address] = real
                         continue
-                    done = factgym(line.replace(ADDRESS, url), tmp_path)
+                    done = factgym(at_real_addresses(line, servers).replace(ADDRESS, url), tmp_path)
                     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
             elif language == "python" and (named := FILE.match(code)):
                 file = tmp_path / named[1]
@@ -79,6 +83,8 @@ def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
         "corpus index",
         "corpus count",
         "serve retrieval",
+        "serve counts",
+        "serve mcp",
     )
     shown = " ".join(factgym(f"factgym {name} --help", tmp_path, COLUMNS="300").stdout for name in commands)
     shown += run([sys.executable, "-m", "factgym.agents.script_server", "--help"], tmp_path).stdout

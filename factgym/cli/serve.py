@@ -148,3 +148,34 @@ def serve_retrieval(
         print(f"Serving {len(corpus):,} passages at {url}", file=sys.stderr, flush=True)
 
     asyncio.run(serve_asgi(server.app, host, port, ready))
+
+
+@serve_app.command("counts")
+def serve_counts(
+    index: Annotated[str, typer.Argument(help="A co-occurrence index, or infini-gram:FOLDER for one of those.")],
+    name: Annotated[str | None, typer.Option(help="Of the index in requests; default the file's.")] = None,
+    semantics: Annotated[
+        Literal["infini-gram", "window"], typer.Option(help="Semantics of the counts.")
+    ] = "infini-gram",
+    window: Annotated[int, typer.Option(min=1, help="Largest distance, in words.")] = 1000,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="infini-gram: only: the tokenizer that its index was made with.")
+    ] = None,
+    max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 2000,
+    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+) -> None:
+    """Serve counts of words that occur together, in the form of infini-gram's API. `counter=URL` is CorVer's client."""
+    from factgym.corpora.cooccurrence import open_counter
+    from factgym.integrations.counts import CountServer
+    from factgym.integrations.frameworks import serve_app as serve_asgi
+
+    options = {} if tokenizer is None else {"tokenizer": tokenizer}
+    counter = open_counter(index, semantics=semantics, window=window, **options)
+    title = name or Path(index.removeprefix("infini-gram:")).stem
+    server = CountServer(counter, title, max_query_chars=max_query_chars)
+
+    def ready(url: str) -> None:
+        print(f"Serving counts of {title} at {url}", file=sys.stderr, flush=True)
+
+    asyncio.run(serve_asgi(server.app, host, port, ready))

@@ -144,7 +144,7 @@ def server_address(url: str) -> SplitResult:
     except ValueError:
         is_valid = False
     if not is_valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable() or " " in url:
-        raise ConfigError(f"index {url[:80]!r} is no address of a server: write http://HOST:PORT")
+        raise ConfigError(f"{url[:80]!r} is no address of a server: write http://HOST:PORT")
     return parts._replace(path=parts.path.rstrip("/").removesuffix("/retrieve").rstrip("/"))
 
 

@@ -10,22 +10,18 @@ status 5xx are tried again with growing pauses, so that a server may be restarte
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
 import threading
-import time
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
-from urllib.parse import SplitResult
 
 from factgym.core.errors import ConfigError, FactgymError
-from factgym.core.strict_json import clean_text
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, printable
 from factgym.corpora.index import Hit, check_request, index_fingerprint, server_address
 
 TIMEOUT = 60.0
@@ -34,30 +30,15 @@ TIMEOUT = 60.0
 RETRY_SECONDS = 120.0
 """How long a request is tried again."""
 
-FIRST_CONTACT_SECONDS = 5.0
-"""The same for the first request: a misspelt address is reported soon."""
-
 CONNECTIONS = 4
 """Requests at a time; searches beyond them wait, and become one request."""
 
 MAX_QUERIES = 256
 """Queries of one request."""
 
-MAX_ANSWER_BYTES = 64 * 2**20
-FIRST_PAUSE = 0.1
-MAX_PAUSE = 5.0
-_MAX_DETAIL_CHARS = 300
 _MAX_SCORE = 1e300
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 _START = "factgym serve retrieval SOURCE --host HOST --port PORT"
-
-
-class RetrievalServerError(FactgymError, RuntimeError):
-    """A retrieval server that cannot be reached, or that fails, for longer than the client tries again."""
-
-
-class _StaleConnectionError(Exception):
-    """A pooled connection that the server has closed meanwhile."""
 
 
 class RemoteIndex(Immutable):
@@ -66,7 +47,7 @@ class RemoteIndex(Immutable):
     timeout: seconds of silence after which a request counts as lost. retry_seconds: how long one is tried again.
     connections: requests at a time. Safe under threads and after a fork. Proxies of the environment are not used.
 
-    Raises RetrievalServerError where no server answers, ConfigError for one that serves another corpus or refuses a
+    Raises ServerUnavailableError where no server answers, ConfigError for one that serves another corpus or refuses a
     request, and for answers that are not of the protocol.
     """
 
@@ -91,9 +72,9 @@ class RemoteIndex(Immutable):
             "retry_seconds": retry_seconds,
             "connections": connections,
         }
-        self._server = _Server(parts, timeout)
+        self._client = HttpClient(parts, timeout, "retrieval server", _START)
         self._health = self._check_health(
-            *self._exchange("GET", "/health", None, min(retry_seconds, FIRST_CONTACT_SECONDS))
+            *self._client.exchange("GET", "/health", None, min(retry_seconds, FIRST_CONTACT_SECONDS))
         )
         limits = self._health.get("limits")
         limit = limits.get("max_queries") if isinstance(limits, dict) else None
@@ -125,9 +106,11 @@ class RemoteIndex(Immutable):
 
     def _retrieve(self, queries: list[str], k: int) -> list[list[Hit]]:
         body = json.dumps({"queries": queries, "topk": k, "return_scores": True}).encode()
-        status, answer = self._exchange("POST", "/retrieve", body, self._options["retry_seconds"])
+        status, answer = self._client.exchange(
+            "POST", "/retrieve", body, self._options["retry_seconds"], self._check_health
+        )
         if status != 200:
-            detail = _detail(answer)
+            detail = error_detail(answer)
             raise ConfigError(f"the retrieval server at {self.url} refused a request (status {status}){detail}")
         return self._parse(answer, len(queries), k)
 
@@ -146,44 +129,17 @@ class RemoteIndex(Immutable):
             size = f"{served:,} passages" if isinstance(served, int) and 0 <= served < 10**12 else "passages"
             raise ConfigError(
                 f"the retrieval server at {self.url} serves another corpus ({size}, fingerprint "
-                f"{_printable(fingerprint)[:12]}) than is searched here ({len(self._corpus):,} passages, fingerprint "
+                f"{printable(fingerprint)[:12]}) than is searched here ({len(self._corpus):,} passages, fingerprint "
                 f"{local[:12]}): start it with the same passages ({_START})"
             )
         return health
-
-    def _exchange(self, method: str, path: str, body: bytes | None, window: float) -> tuple[int, bytes]:
-        """Return status and body of an answer below status 500; tries again until the pauses add up to `window`."""
-        # Exponential back-off. Pauses and timeouts are added up instead of reading a clock.
-        waited, pause, was_lost = 0.0, FIRST_PAUSE, False
-        while True:
-            try:
-                if was_lost and body is not None:  # a server of another corpus may have come back
-                    self._check_health(*self._server.request("GET", "/health", None))
-                status, answer = self._server.request(method, path, body)
-                if status < 500 and status != 429:
-                    return status, answer
-                fault = f"status {status}{_detail(answer)}"
-            except _StaleConnectionError:  # at most as often as there are idle connections
-                was_lost = True
-                continue
-            except (OSError, http.client.HTTPException) as error:
-                fault, was_lost = _printable(f"{type(error).__name__}: {error}"), True
-                waited += self._options["timeout"] if isinstance(error, TimeoutError) else 0.0
-            if waited >= window:
-                raise RetrievalServerError(
-                    f"no answer from a retrieval server at {self.url} ({fault}): start one with `{_START}`; "
-                    "retry_seconds says how long to wait for it"
-                )
-            time.sleep(pause)
-            waited += pause
-            pause = min(2 * pause, MAX_PAUSE)
 
     def _parse(self, answer: bytes, count: int, k: int) -> list[list[Hit]]:
         """Return the hits of an answer, whose shape, ids and scores are checked. Raises ConfigError."""
         try:
             rows = json.loads(answer)["result"]
         except (ValueError, RecursionError, TypeError, KeyError):
-            excerpt = _printable(answer[:80].decode("utf-8", "replace"))
+            excerpt = printable(answer[:80].decode("utf-8", "replace"))
             raise self._fault(f'no JSON object with a "result": {excerpt}') from None
         if not isinstance(rows, list) or len(rows) != count:
             actual = f"{len(rows)} lists" if isinstance(rows, list) else type(rows).__name__
@@ -210,83 +166,13 @@ class RemoteIndex(Immutable):
         passage_id = str(value)
         if passage_id not in self._corpus:
             raise self._fault(
-                f"the passage {_printable(passage_id)[:80]!r}, which is not in the corpus of {len(self._corpus):,} passages "
+                f"the passage {printable(passage_id)[:80]!r}, which is not in the corpus of {len(self._corpus):,} passages "
                 f"here: start it with the same passages ({_START})"
             )
         return Hit(passage_id, float(score))
 
     def _fault(self, text: str) -> ConfigError:
         return ConfigError(f"the retrieval server at {self.url} gave {text}")
-
-
-def _printable(text: str) -> str:
-    """Return a bounded excerpt of a server's text on one line."""
-    return "".join(char if char.isprintable() else " " for char in clean_text(text[:_MAX_DETAIL_CHARS]))
-
-
-def _detail(answer: bytes) -> str:
-    """Return the reason that an error's body gives, in the form `: reason`."""
-    try:
-        detail = json.loads(answer)["detail"]
-    except (ValueError, RecursionError, TypeError, KeyError):
-        return ""
-    return f": {_printable(detail)}" if isinstance(detail, str) else ""
-
-
-class _Server:
-    """The pooled connections to a server: an idle one is used again, and dropped where it fails."""
-
-    def __init__(self, parts: SplitResult, timeout: float) -> None:
-        self._parts, self._timeout = parts, timeout
-        self._idle: list[tuple[int, http.client.HTTPConnection]] = []
-        weakref.finalize(self, _close_all, self._idle)
-
-    def request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Return status and body. Raises OSError, HTTPException, and _StaleConnectionError for a pooled connection."""
-        connection, is_fresh = self._take()
-        try:
-            headers = {"Content-Type": "application/json"} if body is not None else {}
-            connection.request(method, self._parts.path + path, body, headers)
-            answer = connection.getresponse()
-            content = answer.read(MAX_ANSWER_BYTES + 1)
-            if answer.length and len(content) <= MAX_ANSWER_BYTES:
-                raise http.client.IncompleteRead(content, answer.length)
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            if is_fresh or isinstance(error, TimeoutError):
-                raise
-            raise _StaleConnectionError from error
-        except BaseException:
-            connection.close()
-            raise
-        if len(content) > MAX_ANSWER_BYTES:
-            connection.close()
-            raise ConfigError(
-                f"the retrieval server at {self._parts.geturl()} gave an answer of more than {MAX_ANSWER_BYTES:,} bytes"
-            )
-        if not answer.isclosed() or answer.will_close:
-            connection.close()
-        else:
-            self._idle.append((os.getpid(), connection))
-        return answer.status, content
-
-    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
-        """Return a connection, and whether it is a new one. One of another process is not touched after a fork."""
-        while True:
-            try:
-                process_id, connection = self._idle.pop()
-            except IndexError:
-                break
-            if process_id == os.getpid():
-                return connection, False
-            connection.close()  # this process's copy: the parent's stays open
-        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-        return kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout), True
-
-
-def _close_all(idle: list[tuple[int, http.client.HTTPConnection]]) -> None:
-    for _, connection in idle:
-        connection.close()
 
 
 class _Search:

@@ -155,9 +155,13 @@ class MicroBatcher:
 
 
 class Metrics:
-    """Counts since the start; rates and quantiles over the last minute or the last few thousand requests."""
+    """Counts since the start; rates and quantiles over the last minute or the last few thousand requests.
 
-    def __init__(self) -> None:
+    name: between "factgym_" and the metric.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._prefix = f"factgym_{name}"
         self.totals = dict.fromkeys(("requests", "queries", "batches", "refused", "failed"), 0)
         self.seconds: deque[float] = deque(maxlen=_SAMPLES)
         self.batch_sizes: deque[int] = deque(maxlen=_SAMPLES)
@@ -195,13 +199,13 @@ class Metrics:
         lines = [
             line
             for name, kind, value in values
-            for line in (f"# TYPE factgym_retrieval_{name} {kind}", f"factgym_retrieval_{name} {value:.10g}")
+            for line in (f"# TYPE {self._prefix}_{name} {kind}", f"{self._prefix}_{name} {value:.10g}")
         ]
         for name, samples in (("request_seconds", self.seconds), ("batch_size", self.batch_sizes)):
-            lines.append(f"# TYPE factgym_retrieval_{name} summary")
+            lines.append(f"# TYPE {self._prefix}_{name} summary")
             if samples:
                 for quantile, value in zip(_QUANTILES, np.quantile(samples, _QUANTILES), strict=True):
-                    lines.append(f'factgym_retrieval_{name}{{quantile="{quantile}"}} {value:.6g}')
+                    lines.append(f'{self._prefix}_{name}{{quantile="{quantile}"}} {value:.6g}')
         return "\n".join(lines) + "\n"
 
 
@@ -224,7 +228,7 @@ class RetrievalServer:
         if not 1 <= topk <= self.limits.max_topk:
             raise ConfigError(f"topk is 1 to max_topk={self.limits.max_topk}, not {topk!r}")
         self._corpus, self._index, self._topk = corpus, index, topk
-        self.metrics = Metrics()
+        self.metrics = Metrics("retrieval")
         self._batcher = MicroBatcher(self._search, self.limits.max_batch, self.metrics.add_batch)
         self._health = {
             "status": "ok",

@@ -7,68 +7,23 @@ import json
 import pickle
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from retrieval_served import serving, start, stop, write_passages
+from retrieval_served import Answer, ScriptedServer, serving, start, stop, write_passages
 
 import factgym
 from factgym.core.errors import ConfigError
-from factgym.corpora import remote
+from factgym.corpora import http_client
 from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus
+from factgym.corpora.http_client import ServerUnavailableError
 from factgym.corpora.index import Index, build_index, check_index
-from factgym.corpora.remote import RemoteIndex, RetrievalServerError
+from factgym.corpora.remote import RemoteIndex
 
 QUERIES = ["refunds", "office in Lisbon", "days of leave", "nothing of it"]
-Answer = tuple[int, Any]
-"""Status and content: JSON data, or bytes."""
-
-
-class ScriptedServer(ThreadingHTTPServer):
-    """A server whose answers a function gives, of path and body: raw bytes are sent before it hangs up, None is nothing."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: Callable[[str, Any], Answer | bytes | None]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answer = answer
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    def __enter__(self) -> ScriptedServer:
-        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.shutdown()
-        self.server_close()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: ScriptedServer
-
-    def do_GET(self) -> None:
-        size = int(self.headers.get("content-length", 0))
-        answer = self.server.answer(self.path, json.loads(self.rfile.read(size)) if size else None)
-        if answer is None or isinstance(answer, bytes):
-            self.wfile.write(answer or b"")
-            self.close_connection = True
-            return
-        status, content = answer
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    do_POST = do_GET  # noqa: N815
-
-    def log_message(self, *args: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +45,8 @@ def url(corpus_file: Path) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(remote, "MAX_PAUSE", 0.05)
+    monkeypatch.setattr(http_client, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(http_client, "MAX_PAUSE", 0.05)
 
 
 def answer_of(index: Index, body: Any) -> Answer:
@@ -153,7 +108,7 @@ def test_an_address_is_checked_before_anything_is_sent(index: str, options: dict
 def test_no_server_is_an_error_that_says_how_to_start_one(corpus: Corpus) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(RetrievalServerError, match=f"{address} .*refused.*factgym serve retrieval"):
+    with pytest.raises(ServerUnavailableError, match=f"{address} .*refused.*factgym serve retrieval"):
         build_index(corpus, address, retry_seconds=0)
     with pytest.raises(ConfigError, match="timeout above 0"):
         build_index(corpus, address, timeout=0)
@@ -219,7 +174,7 @@ def test_faults_of_a_server_are_tried_again(corpus: Corpus) -> None:
         assert seen.count("/retrieve") == 6 and seen.count("/health") >= 2
         assert index.fingerprint() != local.fingerprint()
         faults[:] = [(503, {"detail": "still\nloading"})] * 9
-        with pytest.raises(RetrievalServerError, match="status 503: still loading"):
+        with pytest.raises(ServerUnavailableError, match="status 503: still loading"):
             build_index(corpus, server.url, retry_seconds=0.02).search(QUERIES, 2)
 
 
@@ -277,7 +232,7 @@ def test_an_answer_that_is_not_of_the_protocol_is_refused(corpus: Corpus, answer
 
 
 def test_an_answer_is_bounded_and_a_cut_one_is_tried_again(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "MAX_ANSWER_BYTES", 5000)
+    monkeypatch.setattr(http_client, "MAX_ANSWER_BYTES", 5000)
     local, cuts = build_index(corpus), [300, 20]
 
     def answer(path: str, body: Any) -> Answer | bytes:

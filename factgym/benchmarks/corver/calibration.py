@@ -185,6 +185,6 @@ def sentence_counter(counter: Counter, extractor: Extractor) -> CountSentences:
             queries.append(None if first is None else build_query(first))
         distinct = list(dict.fromkeys(query for query in queries if query is not None))
         counts = dict(zip(distinct, map(int, counter.count_many(distinct)), strict=True)) if distinct else {}
-        return [None if query is None else counts[query] for query in queries]
+        return [None if query is None or counts[query] < 0 else counts[query] for query in queries]
 
     return count

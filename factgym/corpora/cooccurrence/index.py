@@ -29,8 +29,10 @@ from factgym.corpora.cooccurrence.engine import (
     run_batch,
 )
 from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
+from factgym.corpora.cooccurrence.remote import RemoteCounter
 from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, preload_store, start_preload
 from factgym.corpora.cooccurrence.tokenizer import Case
+from factgym.corpora.index import is_remote
 
 Semantics = Literal["infini-gram", "window"]
 
@@ -52,7 +54,10 @@ class Counter(Protocol):
     """
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
-        """Return the count of each query, 0 for one with an unknown word. An empty query is a `ConfigError`."""
+        """Return the count of each query, 0 for one with an unknown word. An empty query is a `ConfigError`.
+
+        Negative for a query without a count: see `factgym.corpora.cooccurrence.remote`.
+        """
         ...
 
     def describe(self) -> dict[str, Any]:
@@ -269,7 +274,9 @@ def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> Coo
 
 
 def open_counter(path: str | Path, **options: Any) -> Counter:
-    """Open `"PATH"` (an index of this package) or `"infini-gram:PATH"` (one of that engine)."""
+    """Open `"PATH"` (an index of this package), `"infini-gram:PATH"` (one of that engine), or a count server's URL."""
+    if is_remote(path):
+        return RemoteCounter(str(path), **options)
     if isinstance(path, str) and path.startswith(ENGINE_PREFIX):
         return InfinigramCounter(path.removeprefix(ENGINE_PREFIX), **options)
     return open_index(path, **options)

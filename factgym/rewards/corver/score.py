@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from factgym.core.episode import RewardReport, SpanCredit
+from factgym.corpora.cooccurrence.remote import NO_COUNT, REFUSED
 from factgym.rewards.corver.format import (
     Section,
     Sentence,
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
     from factgym.corpora.cooccurrence import Counter
 
 REPEATED, SAME_WORDS, UNCHECKED, OFF_TOPIC, TOO_LONG = ("repeated", "same words", "unchecked", "off topic", "too long")
-NO_FACT, ONE_NAME = "no fact", "one name"
+NO_FACT, ONE_NAME, UNCOUNTED = "no fact", "one name", "no count"
 """Notes: why a strict reward differs from the published one."""
 
 _SENTENCE_COMPONENTS = ("cooccurrence", "cooccurrence_strict", "cooccurrence_mean", "cooccurrence_strict_mean")
+_NO_LIMIT = 2**63
 _WORD_PART = re.compile(r"[^\W_]+")
 _MAX_DIRECT_WORDS = 8
 """Longest answer that counts as a direct one, which needs no query."""
@@ -51,7 +53,7 @@ _NAME_JOINERS = frozenset(("of", "the", "and", "for"))
 class Evidence(NamedTuple):
     """Counted query of a sentence, and its published reward; see `ScoredSentence`.
 
-    triplet: also of a sentence whose triplets make no query.
+    triplet: also of a sentence whose triplets make no query. hits: negative where the counter has no count of the query.
     """
 
     triplet: Triplet | None
@@ -127,8 +129,8 @@ class CorverScore:
 
     @property
     def counts(self) -> tuple[int | None, ...]:
-        """The count of each sentence."""
-        return tuple(sentence.count for sentence in self.sentences)
+        """The count of each sentence, None without one."""
+        return tuple(None if (sentence.count or 0) < 0 else sentence.count for sentence in self.sentences)
 
 
 def score_completion(
@@ -189,8 +191,10 @@ def _count_triplets(triplets: Sequence[Sequence[Triplet]], counter: Counter, rul
         if not group:
             evidence.append(_NO_EVIDENCE._replace(triplet=next(iter(sentence_triplets), None)))
             continue
-        triplet, query = group[0] if len(group) == 1 else min(group, key=lambda candidate: counts[candidate[1]])
-        evidence.append(Evidence(triplet, query, counts[query], rules.count_reward(counts[query])))
+        # Of those without a count the last: -1 and -2 would be the lowest.
+        triplet, query = group[0] if len(group) == 1 else min(group, key=lambda pair: counts[pair[1]] % _NO_LIMIT)
+        hits = counts[query]
+        evidence.append(Evidence(triplet, query, hits, rules.count_reward(hits) if hits >= 0 else 0.0))
     if rules.rule == "relcheck":
         # Appendix B.3: demote sentences whose entities are well supported, but not with their relation.
         queries = {
@@ -382,6 +386,10 @@ def _strict_reward(
         topic.words.update(part for word in evidence.query for part in _word_parts(word))
     if len(sentence.text) > rules.max_sentence_chars:
         return min(evidence.reward, rules.unchecked_reward), TOO_LONG
+    if evidence.hits == REFUSED:  # else too many words would be a way around the count
+        return rules.unchecked_reward, UNCHECKED
+    if evidence.hits == NO_COUNT:
+        return None, UNCOUNTED
     return evidence.reward, ""
 
 

@@ -1,0 +1,143 @@
+"""HTTP for clients of search and count servers: pooled connections, back-off, bounded answers. Standard library alone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+import weakref
+from collections.abc import Callable
+from urllib.parse import SplitResult
+
+from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.strict_json import clean_text
+
+FIRST_CONTACT_SECONDS = 5.0
+"""How long the first request to a server is tried again at most: a misspelt address is reported soon."""
+
+MAX_ANSWER_BYTES = 64 * 2**20
+FIRST_PAUSE = 0.1
+MAX_PAUSE = 5.0
+_MAX_DETAIL_CHARS = 300
+
+
+class ServerUnavailableError(FactgymError, RuntimeError):
+    """A server that cannot be reached, or that fails, for longer than the client tries again."""
+
+
+class _StaleConnectionError(Exception):
+    """A pooled connection that the server has closed meanwhile."""
+
+
+def printable(text: str) -> str:
+    """Return a bounded excerpt of a server's text on one line."""
+    return "".join(char if char.isprintable() else " " for char in clean_text(text[:_MAX_DETAIL_CHARS]))
+
+
+def error_detail(answer: bytes) -> str:
+    """Return the reason that an error's body gives under "detail" or "error", in the form `: reason`."""
+    try:
+        values = json.loads(answer)
+        detail = values.get("detail", values.get("error"))
+    except (ValueError, RecursionError, AttributeError):
+        return ""
+    return f": {printable(detail)}" if isinstance(detail, str) else ""
+
+
+class HttpClient:
+    """Pooled connections to one server: an idle one is used again, and dropped where it fails. Safe under threads.
+
+    timeout: seconds of silence after which a request counts as lost. noun, command: the server's name in errors, and the
+    command that starts one. Proxies of the environment are not used, and redirections not followed.
+    """
+
+    def __init__(self, parts: SplitResult, timeout: float, noun: str, command: str) -> None:
+        self.url = parts.geturl()
+        self._parts, self._timeout = parts, timeout
+        self._noun, self._command = noun, command
+        self._idle: list[tuple[int, http.client.HTTPConnection]] = []
+        weakref.finalize(self, _close_all, self._idle)
+
+    def exchange(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        window: float,
+        check_health: Callable[[int, bytes], object] | None = None,
+    ) -> tuple[int, bytes]:
+        """Return status and body of an answer below status 500; tries again until the pauses add up to `window` seconds.
+
+        check_health: gets the answer of `/health` after a lost connection, as another server may have come back.
+        Raises ServerUnavailableError, and ConfigError for an answer that is too large.
+        """
+        # Exponential back-off. Pauses and timeouts are added up instead of reading a clock.
+        waited, pause, was_lost = 0.0, FIRST_PAUSE, False
+        while True:
+            try:
+                if was_lost and check_health is not None:
+                    check_health(*self.request("GET", "/health", None))
+                status, answer = self.request(method, path, body)
+                if status < 500 and status != 429:
+                    return status, answer
+                fault = f"status {status}{error_detail(answer)}"
+            except _StaleConnectionError:  # at most as often as there are idle connections
+                was_lost = True
+                continue
+            except (OSError, http.client.HTTPException) as error:
+                fault, was_lost = printable(f"{type(error).__name__}: {error}"), True
+                waited += self._timeout if isinstance(error, TimeoutError) else 0.0
+            if waited >= window:
+                raise ServerUnavailableError(
+                    f"no answer from a {self._noun} at {self.url} ({fault}): start one with `{self._command}`; "
+                    "retry_seconds says how long to wait for it"
+                )
+            time.sleep(pause)
+            waited += pause
+            pause = min(2 * pause, MAX_PAUSE)
+
+    def request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Return status and body. Raises OSError, HTTPException, and _StaleConnectionError for a pooled connection."""
+        connection, is_fresh = self._take()
+        try:
+            headers = {"Content-Type": "application/json"} if body is not None else {}
+            connection.request(method, self._parts.path + path, body, headers)
+            answer = connection.getresponse()
+            content = answer.read(MAX_ANSWER_BYTES + 1)
+            if answer.length and len(content) <= MAX_ANSWER_BYTES:
+                raise http.client.IncompleteRead(content, answer.length)
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            if is_fresh or isinstance(error, TimeoutError):
+                raise
+            raise _StaleConnectionError from error
+        except BaseException:
+            connection.close()
+            raise
+        if len(content) > MAX_ANSWER_BYTES:
+            connection.close()
+            raise ConfigError(f"the {self._noun} at {self.url} gave an answer of more than {MAX_ANSWER_BYTES:,} bytes")
+        if not answer.isclosed() or answer.will_close:
+            connection.close()
+        else:
+            self._idle.append((os.getpid(), connection))
+        return answer.status, content
+
+    def _take(self) -> tuple[http.client.HTTPConnection, bool]:
+        """Return a connection, and whether it is a new one. One of another process is not touched after a fork."""
+        while True:
+            try:
+                process_id, connection = self._idle.pop()
+            except IndexError:
+                break
+            if process_id == os.getpid():
+                return connection, False
+            connection.close()  # this process's copy: the parent's stays open
+        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
+        return kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout), True
+
+
+def _close_all(idle: list[tuple[int, http.client.HTTPConnection]]) -> None:
+    for _, connection in idle:
+        connection.close()
