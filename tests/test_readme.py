@@ -106,6 +106,7 @@ def test_the_benchmarks_run(tmp_path):
         "statistics": ["--repeats", "1"],
         "meteor": ["--repeats", "1"],
         "cooccurrence": ["--tokens", "100k", "--queries", "3"],
+        "retrieval": ["--passages", "300", "--queries", "3", "--processes", "1", "--no-memory"],
         "corver": ["--batches", "1", "--questions", "2", "--processes", "1"],
     }
     for line in session.strip().splitlines():

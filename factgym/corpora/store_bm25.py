@@ -28,6 +28,7 @@ from factgym.corpora.bm25 import (
     lucene_idf,
     top_positions,
 )
+from factgym.corpora.cooccurrence.engine import LazyModule
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import Hit
 from factgym.corpora.mapped_files import equal_range, hash_key
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 INDEX = "bm25"
 TERMS = f"{INDEX}/terms.txt"
+
+COMPILED_FROM = 50_000
+"""Passages from which it is worth loading numba, which takes a second and some fifty megabytes."""
+
+kernels_module = LazyModule("factgym.corpora.store_kernels")
 
 
 class StoredBm25(Bm25Base):
@@ -63,6 +69,8 @@ class StoredBm25(Bm25Base):
             for name in ("term_keys", "term_offsets", "data.csc.index", "indices.csc.index", "indptr.csc.index")
         )
         self._terms: MappedArray = corpus.folder[TERMS]
+        if len(corpus) >= COMPILED_FROM:
+            kernels_module.start()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredBm25, (self._corpus,)
@@ -80,7 +88,11 @@ class StoredBm25(Bm25Base):
             start, stop = self._postings(word)
             if start < stop:
                 scores = np.zeros(len(self._corpus)) if scores is None else scores
-                scores[self._passages[start:stop]] += self._scores[start:stop]
+                passages, values = self._passages[start:stop], self._scores[start:stop]
+                if kernels_module.module is not None:
+                    kernels_module.module.add(scores, passages, values)
+                else:
+                    scores[passages] += values
         if scores is None:
             return []
         return [Hit(self._ids[i], float(scores[i])) for i in top_positions(scores, k)]

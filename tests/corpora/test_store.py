@@ -25,7 +25,7 @@ from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError, shards
 from factgym.corpora.index import build_index
 from factgym.corpora.mapped_files import equal_range
 from factgym.corpora.store import StoredCorpus, is_stored_corpus
-from factgym.corpora.store_bm25 import StoredBm25
+from factgym.corpora.store_bm25 import StoredBm25, kernels_module
 from factgym.corpora.store_writer import SourcedPassage, write_corpus
 from factgym.corpora.text import terms
 
@@ -107,6 +107,17 @@ def test_rankings_agree_with_a_brute_force_scorer(stored: StoredCorpus) -> None:
         expected = [i for i in ranked[:5] if scores[i] > 0]
         assert [hit.id for hit in hits] == [PASSAGES[i].id for i in expected]
         assert [hit.score for hit in hits] == pytest.approx([scores[i] for i in expected])
+
+
+def test_compiled_sums_are_the_same(stored: StoredCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="needs the extra 'counting': pip install -e '.[counting]'")
+    plain = build_index(stored).search(QUERIES, 7)
+    monkeypatch.setattr("factgym.corpora.store_bm25.COMPILED_FROM", 0)
+    index = build_index(stored)
+    kernels_module.wait()
+    assert kernels_module.module is not None
+    assert index.search(QUERIES, 7) == plain
+    monkeypatch.setattr(kernels_module, "module", None)
 
 
 def test_bm25s_opens_the_index_itself(stored: StoredCorpus) -> None:

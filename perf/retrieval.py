@@ -1,0 +1,278 @@
+"""Search over a corpus on disk: building, opening, latency and memory, beside the index in memory and raw bm25s.
+
+Passages of about a hundred words are drawn by Zipf's law from a made-up vocabulary and written as JSON lines, as FlashRAG
+has them. Openings are measured in fresh processes, which report processor time and resident memory; the files are in the
+system's cache. Latencies are processor time of single queries of eight terms, drawn from the passages, each engine once
+through all of them after another pass, so that pages are mapped and checked; raw bm25s has its vocabulary in a dictionary,
+and the library's own selection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from factgym.corpora.bm25 import passage_terms
+from factgym.corpora.build import build_corpus
+from factgym.corpora.cooccurrence.engine import wait_for_kernels
+from factgym.corpora.index import build_index
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.text import query_terms
+
+_WORDS_A_PASSAGE = 100
+_QUERY_WORDS = 8
+_TOP = 3
+
+_OPEN = """
+import json, resource, sys, time
+from factgym.corpora.build import read_passages
+from factgym.corpora.cooccurrence.engine import wait_for_kernels
+from factgym.corpora.index import build_index
+import numpy, bm25s
+def resident(name):
+    rows = dict(line.split(":") for line in open("/proc/self/smaps_rollup").read().splitlines()[1:])
+    return int(rows[name].split()[0]) / 1024
+path, on_disk, queries = sys.argv[1], sys.argv[2] == "disk", json.loads(sys.argv[3])
+begun, wall = time.process_time(), time.perf_counter()
+index = build_index(read_passages(path, on_disk=on_disk))
+opened, before = time.perf_counter() - wall, resident("Rss")
+index.search(queries[:1], 3)
+first, cpu = time.perf_counter() - wall, time.process_time() - begun
+for query in queries:
+    index.search([query], 3)
+print(json.dumps([opened, first, cpu, before, resident("Rss")]), flush=True)
+sys.stdin.readline()
+print(json.dumps(resident("Pss")), flush=True)
+sys.stdin.readline()
+"""
+
+_EPISODE = """
+import json, sys, time
+begun = time.perf_counter()
+import factgym
+imported = time.perf_counter()
+env = factgym.make("eve-solver", source="triples", path=sys.argv[2], corpus=sys.argv[1])
+env.reset(seed=0)
+env.step('<tool_call>{"name": "search", "arguments": {"query_list": ["%s"]}}</tool_call>' % sys.argv[3])
+print(json.dumps([imported - begun, time.perf_counter() - imported]))
+"""
+
+
+def main(arguments: Sequence[str]) -> Iterable[str]:
+    """Lines of the report for the command line's arguments."""
+    parser = argparse.ArgumentParser(prog="python -m perf retrieval", description="Search over a corpus on disk.")
+    parser.add_argument("--passages", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--processes", type=int, default=8, help="that share the corpus")
+    parser.add_argument("--keep", type=Path, help="folder for the files, which are used again if they exist")
+    parser.add_argument("--no-memory", dest="memory", action="store_false", help="without the index in memory")
+    options = parser.parse_args(arguments)
+    return measure_retrieval(Plan(**vars(options)))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Options of the measurement. keep: a folder for the files, else a temporary one. memory: the index in memory, too."""
+
+    passages: int
+    queries: int
+    processes: int
+    keep: Path | None
+    memory: bool
+
+
+def measure_retrieval(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a report."""
+    if plan.keep is not None:
+        plan.keep.mkdir(parents=True, exist_ok=True)
+        yield from _measure(plan, plan.keep)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _measure(plan, Path(folder))
+
+
+def _measure(plan: Plan, folder: Path) -> Iterator[str]:
+    passages = plan.passages
+    rows, built = folder / f"{passages}.jsonl", folder / f"{passages}.corpus"
+    if not rows.exists():
+        _write_rows(rows, passages)
+    yield f"{passages:,} passages of about {_WORDS_A_PASSAGE} words, {rows.stat().st_size / 1e6:,.0f} MB of JSON lines"
+    if not built.exists():
+        begun, cpu = time.perf_counter(), time.process_time()
+        build_corpus(rows, built)
+        seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        yield f"  build on disk          {seconds:8.1f} s, {cpu:.1f} s of CPU, {passages / cpu:,.0f} passages per CPU second"
+    corpus = StoredCorpus(built)
+    yield f"  on disk                {corpus.folder.bytes / 1e6:8,.0f} MB, of which passages {_size(corpus, False):,.0f}"
+    yield from _raw_build(corpus)
+    queries = _queries(corpus, plan.queries)
+    yield "                          open     first answer   CPU      resident before   after queries"
+    yield f"  mapped, fresh process {_opening(built, 'disk', queries)}"
+    if plan.memory:
+        yield f"  in memory, fresh      {_opening(rows, 'memory', queries)}"
+    if plan.processes > 1:
+        yield from _shared_memory(built, queries, plan.processes)
+    yield from _episode(folder, built, queries[0])
+    yield f"  top-{_TOP}, ms of CPU          p50      p95"
+    index = build_index(corpus)
+    wait_for_kernels(60)
+    engines: dict[str, Callable[[str], object]] = {"mapped": lambda query: index.search([query], _TOP)}
+    for backend in ("numpy", "numba"):
+        if backend == "numpy" or find_spec("numba"):
+            engines[f"raw bm25s, {backend}"] = _raw_search(corpus, backend)
+    for name, search in engines.items():
+        for query in queries:
+            search(query)
+        times = [_milliseconds(search, query) for query in queries]
+        p50, p95 = statistics.median(times), sorted(times)[round(0.95 * (len(times) - 1))]
+        yield f"  {name:20} {p50:8.3f} {p95:8.3f}"
+
+
+def _write_rows(path: Path, passages: int) -> None:
+    """Write passages over a vocabulary that grows with their number, as that of real text does."""
+    rng = np.random.default_rng(0)
+    letters = random.Random(0)
+    size = 50_000 + passages // 5
+    vocabulary = ["".join(letters.choices("abcdefghiklmnoprstuvwz", k=letters.randint(3, 10))) for _ in range(size)]
+    weights = 1 / np.arange(10, size + 10)
+    bounds = np.cumsum(weights / weights.sum())
+    with path.open("w", encoding="utf-8") as file:
+        for start in range(0, passages, 1_000):
+            drawn = np.searchsorted(bounds, rng.random((1_000, _WORDS_A_PASSAGE))).clip(max=size - 1)
+            for number, row in enumerate(drawn.tolist()[: passages - start], start=start):
+                words = " ".join(vocabulary[i] for i in row)
+                file.write(
+                    json.dumps({"id": str(number), "contents": f'"{vocabulary[row[0]]} {number}"\n{words}'}) + "\n"
+                )
+
+
+def _size(corpus: StoredCorpus, index: bool) -> float:
+    return sum(record.bytes for name, record in corpus.folder.records.items() if ("/" in name) == index) / 1e6
+
+
+def _queries(corpus: StoredCorpus, count: int) -> list[str]:
+    rng = random.Random(1)
+    return [
+        " ".join(rng.choices(corpus.passages[rng.randrange(len(corpus))].text.split(), k=_QUERY_WORDS))
+        for _ in range(count)
+    ]
+
+
+def _raw_build(corpus: StoredCorpus) -> Iterator[str]:
+    """Passages a second of bm25s on a part of the passages: its indexing is linear in them."""
+    import bm25s
+
+    sample = corpus.passages[:20_000]
+    begun = time.process_time()
+    vocabulary: dict[str, int] = {}
+    rows = [[vocabulary.setdefault(word, len(vocabulary)) for word in passage_terms(passage)] for passage in sample]
+    tokenised = time.process_time() - begun
+    engine = bm25s.BM25(method="lucene", backend="numpy")
+    engine.index((rows, vocabulary), create_empty_token=False, show_progress=False)
+    total = time.process_time() - begun
+    yield (
+        f"  raw bm25s              {len(sample) / total:8,.0f} passages per CPU second from passages in memory "
+        f"({tokenised / total:.0%} our tokenisation)"
+    )
+
+
+def _raw_search(corpus: StoredCorpus, backend: str) -> Callable[[str], object]:
+    import bm25s
+
+    words = StoredTerms(corpus)
+    engine = bm25s.BM25.load(str(corpus.path / "bm25"), mmap=True, load_vocab=False, backend=backend)
+    if backend == "numba":
+        engine.activate_numba_scorer()
+        engine.unique_token_ids_set = set(range(len(engine.scores["indptr"]) - 1))
+
+    def search(query: str) -> object:
+        tokens = [words.number(word) for word in query_terms(query)]
+        if backend == "numba":
+            return engine.retrieve([tokens], k=_TOP, show_progress=False)
+        return bm25s.selection.topk(engine.get_scores_from_ids(tokens), _TOP, backend="numpy")
+
+    return search
+
+
+class StoredTerms:
+    """Numbers of terms by a dictionary, as bm25s holds its vocabulary."""
+
+    def __init__(self, corpus: StoredCorpus) -> None:
+        terms, offsets = corpus.folder["bm25/terms.txt"], corpus.folder["bm25/term_offsets.npy"]
+        raw, bounds = terms[0 : len(terms)].tobytes(), offsets[0 : len(offsets)].tolist()
+        self._numbers = {raw[start:end].decode(): i for i, (start, end) in enumerate(pairwise(bounds))}
+
+    def number(self, word: str) -> int:
+        """Return the number of a term of the corpus."""
+        return self._numbers[word]
+
+
+def _milliseconds(search: Callable[[str], object], query: str) -> float:
+    begun = time.process_time()
+    search(query)
+    return 1e3 * (time.process_time() - begun)
+
+
+def _start(path: Path, mode: str, queries: Sequence[str]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", _OPEN, str(path), mode, json.dumps(list(queries[:100]))]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _read(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _continue(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def _opening(path: Path, mode: str, queries: Sequence[str]) -> str:
+    process = _start(path, mode, queries)
+    opened, first, cpu, before, after = json.loads(_read(process))
+    process.kill()
+    process.wait()
+    return f"{opened:8.3f} s {first:10.3f} s {cpu:8.2f} s {before:11,.0f} MB {after:11,.0f} MB"
+
+
+def _shared_memory(path: Path, queries: Sequence[str], total: int) -> Iterator[str]:
+    """Proportional memory of processes after the same queries: a shared page counts in parts."""
+    sizes = []
+    for count in (1, total):
+        processes = [_start(path, "disk", queries) for _ in range(count)]
+        for process in processes:
+            _read(process)
+        for process in processes:
+            _continue(process)
+        sizes.append(sum(float(json.loads(_read(process))) for process in processes))
+        for process in processes:
+            _continue(process)
+            process.wait()
+    yield (
+        f"  memory of {total} processes {sizes[1]:8,.0f} MB (PSS), of one {sizes[0]:,.0f} MB: "
+        f"{(sizes[1] - sizes[0]) / (total - 1):,.0f} MB for each further one"
+    )
+
+
+def _episode(folder: Path, built: Path, query: str) -> Iterator[str]:
+    triples = folder / "triples.jsonl"
+    triples.write_text(json.dumps({"id": "q", "question": "Which?", "answer": "x"}) + "\n")
+    command = [sys.executable, "-c", _EPISODE, str(built), str(triples), query]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported, seconds = json.loads(done.stdout)
+    yield f"  eve-solver, fresh      {seconds:8.2f} s for make, reset and a search, after {imported:.2f} s of import"
