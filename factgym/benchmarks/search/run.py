@@ -260,9 +260,10 @@ def run_search(
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
     findings = [measure.finding(trial) for trial in select(optimiser, math.fsum(bar) / len(bar))]
     classifiers = find_spec("sklearn") is not None
-    faults = {trial.fault for trial in optimiser.trials.values() if trial.fault}
+    missing = str(MissingExtraError("", "audit")).strip()
+    faults = {trial.fault for trial in optimiser.trials.values() if trial.fault and missing not in trial.fault}
     notes = [] if classifiers else [f"Played without classifiers: {MissingExtraError('a classifier', 'audit')}"]
-    if classifiers and faults:
+    if faults:
         notes.append(f"Some operators cannot be played: {min(faults)}")
     return SearchResult(
         env=env,
