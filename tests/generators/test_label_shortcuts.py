@@ -1,6 +1,6 @@
 """No generated environment has a shortcut to its labels: names, lengths, positions and the words of the claim alone.
 
-The classifiers are fitted on one half of a split and tested on the other, so that names that only one split uses count.
+Most classifiers are fitted on one half of a split and tested on the other, so that names that only one split uses count.
 By the names of its first generator, whose stride had a divisor in common with the number of first syllables, a classifier
 was right about .61 of SEVA's labels.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 import pytest
-from label_shortcuts import FEATURES, LabelledText, chance_bound, shortcut_accuracy
+from label_shortcuts import FEATURES, LabelledText, chance_bound, count_right, shortcut_accuracy
 
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.fact_checks import GeneratedFactChecks
@@ -21,6 +21,7 @@ from factgym.generators.question_world import GeneratedQuestions
 from factgym.generators.synthetic import SyntheticClaims
 
 SIZE = 400
+FITTED = 1000
 
 
 def attribution(split: str) -> list[LabelledText]:
@@ -28,8 +29,8 @@ def attribution(split: str) -> list[LabelledText]:
     return [LabelledText(item.claim, item.source, index, item.label) for index, item in enumerate(items)]
 
 
-def claims(split: str) -> list[LabelledText]:
-    items = SyntheticClaims(split, size=SIZE)
+def claims(split: str, size: int = SIZE) -> list[LabelledText]:
+    items = SyntheticClaims(split, size=size)
     return [
         LabelledText(item.answer, "\n".join(passage.text for passage in item.passages), index, item.verdict)
         for index, item in enumerate(items)
@@ -61,6 +62,8 @@ DATA: Mapping[str, tuple[Callable[[str], list[LabelledText]], tuple[str, ...]]] 
 
 shared_data = cache(lambda name, split: DATA[name][0](split))
 
+many_claims = cache(lambda split: claims(split, FITTED + SIZE))
+
 CASES = [(name, split, kind) for name, (_, splits) in DATA.items() for split in splits for kind in FEATURES]
 
 
@@ -70,13 +73,23 @@ def test_no_shortcut_tells_the_label(name: str, split: str, kind: str) -> None:
     assert shortcut_accuracy(kind, items) < chance_bound(items)
 
 
-@pytest.mark.parametrize("split", DATA["claimcheck"][1])
-def test_no_classifier_of_the_answers_text_or_its_overlap_tells_claimchecks_verdict(split: str) -> None:
-    """Chance is .20. With two statements always partially supported, text alone was right about .46 of multihop."""
-    items = shared_data("claimcheck", split)
-    assert shortcut_accuracy("words+lengths+names", items) < 0.30
-    assert shortcut_accuracy("words+lengths+overlap", items) < 0.40
-    assert shortcut_accuracy("overlap", items) < 0.40
+@pytest.mark.parametrize(
+    ("fitted_on", "tested_on"), [("train", "train"), ("train", "ood"), ("train", "hard"), ("multihop", "multihop")]
+)
+def test_no_classifier_of_the_answers_text_or_its_overlap_tells_claimchecks_verdict(
+    fitted_on: str, tested_on: str
+) -> None:
+    """Fitted on 1,000 answers, tested on 400 others. Chance is .20.
+
+    With forms that one verdict used more often (reasons, "only", "any", fines), words alone were right about .31.
+    """
+    fitted = many_claims(fitted_on)[:FITTED]
+    tested = many_claims(fitted_on)[FITTED:] if tested_on == fitted_on else shared_data("claimcheck", tested_on)
+    assert len(tested) == SIZE
+    assert count_right("words", fitted, tested) < 0.30 * SIZE
+    assert count_right("words+lengths+names", fitted, tested) < 0.30 * SIZE
+    assert count_right("overlap", fitted, tested) < 0.40 * SIZE
+    assert count_right("words+lengths+overlap", fitted, tested) < 0.40 * SIZE
 
 
 def test_no_answer_of_the_multihop_world_is_frequent() -> None:

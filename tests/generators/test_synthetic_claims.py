@@ -28,11 +28,11 @@ from tests.generators.claim_labels import judge
 
 FIRST = 40
 HASHES = {
-    "train": "6a978c8ffb47c0cf6f2582a6b77c5b05d3233bb49d58c2c1ffac47410679a199",
-    "validation": "e03ab96f86b0062ffa4fb87eea1b3df9b177646049fa09e03eb2303bbec974dd",
-    "ood": "5d8f30fc0952a64fecc2731fa7face9c83ae504e6817f69e4c075c545613673d",
-    "hard": "04ad8ed2cfe76e8d8ed8eff06c2265df9827114cdcb26ba530ce72a39b630cd2",
-    "multihop": "ea09336fdbfc89c582d1306168c36abba492e304fadc8967b82297aeff6522ad",
+    "train": "1805e2c460d5a94431ea439b06483aa18b21cf09539edbbd304bea912a0f7c54",
+    "validation": "db081e82911c343be91f015c426e25d0eb3b53f6f407033898121dbb607aee97",
+    "ood": "a467a8be5285f1714370ca3957770038fd30f41ecc150ddf824f6d933ed5e9b2",
+    "hard": "2a5dd8ed56c726e2afd634df7ba83865c2b8302282ae13702c10f42d2136ddbe",
+    "multihop": "5e5397c4ac135bb900265efe7aa2ef3c40f6de146606498a7405e63ecac0e2e5",
 }
 """SHA-256 over the JSON of the first 40 examples of each split with seed 0. A change here is a new generator version."""
 

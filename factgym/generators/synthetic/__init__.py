@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from factgym.datasets.claims import VERDICTS, ClaimExample, Verdict
 from factgym.generators.base import GeneratedSplit, balanced_choice
 
-GENERATOR_VERSION = "2"
+GENERATOR_VERSION = "3"
 SPLITS: Mapping[str, int] = {"train": 5000, "validation": 1000, "ood": 1000, "hard": 500, "multihop": 500}
 """Split -> its size in the paper, which is its default size."""
 

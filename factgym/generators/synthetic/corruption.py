@@ -52,19 +52,19 @@ class Draft:
 def faithful(rule: Fact, topic: Topic, book: Rulebook) -> Fact:
     """Return a careful answer's version of a rule: all its limits, and some of its mere explanations.
 
-    The claim of a rule for everyone is about one party half the time.
+    The claim of a rule for everyone is sometimes about one party.
     """
     rng = book.rng
     party = rule.party
-    if party is topic.everyone and rng.random() >= 0.5:
+    if party is topic.everyone and rng.random() < 0.2:
         party = rng.choice(topic.parties)
     return replace(
         rule,
         party=party,
-        reason=rule.reason if rng.random() < 0.65 and not rule.sole else None,
-        channel=rule.channel if rng.random() < 0.6 else None,
-        universal=rule.universal and rng.random() < 0.8,
-        general=rule.general and rng.random() < 0.8,
+        reason=rule.reason if rng.random() < 0.9 and not rule.sole else None,
+        channel=rule.channel if rng.random() < 0.9 else None,
+        universal=rule.universal and rng.random() < 0.95,
+        general=rule.general and rng.random() < 0.95,
         former=None,
         changed=None,
         excluded=None,
@@ -244,7 +244,7 @@ def drop_limit(case: Case) -> Draft:
     """Leave out the limit that a quote must cover: silently, or with words that deny that there is any."""
     claim, focus = with_slots(case.claim, **{case.operator.quoted: None}, only=False, exceptional=False), WHOLE
     unlimited = claim.condition is None and claim.exception is None
-    if unlimited and case.book.rng.random() < (0.2 if case.subtle else 0.35):
+    if unlimited and case.book.rng.random() < (0.1 if case.subtle else 0.2):
         claim, focus = replace(claim, universal=True), frozenset({"universal"})
     return replace(case.draft(claim), focus=focus)
 
@@ -261,6 +261,23 @@ def state_further_rule(case: Case) -> Draft | None:
     if rule is None:
         return None
     return Draft(case.topic, rule, rule, "supported", "none", siblings=(case.rule,))
+
+
+def widen_further_rule(case: Case) -> Draft | None:
+    """State a further rule of one party as a rule for everyone, where every wording of the rule names the party."""
+    rule = case.book.extra(case.topic, case.rule)
+    if rule is None or rule.about.endswith(("+automatic", "+countersign", "+fee")):
+        return None
+    draft = case.draft(replace(rule, party=case.topic.everyone))
+    return replace(draft, rule=rule, focus=frozenset({"party"}), siblings=(case.rule,))
+
+
+def state_other_rule(case: Case) -> Draft | None:
+    """State another rule of the same kind, in all the forms of a faithful claim, on which the document is silent."""
+    other = case.book.fact(case.topic, case.kind)
+    if other is None:
+        return None
+    return replace(case.draft(faithful(other, case.topic, case.book)), focus=WHOLE, quoted=frozenset())
 
 
 def change_further_rule(case: Case) -> Draft | None:
@@ -321,54 +338,58 @@ _COMMON: tuple[Kind, ...] = ("deadline", "deadline", "notice", "may", "may", "fo
 _PARTIED: tuple[Kind, ...] = ("deadline", "notice", "cap", "may", "every", "forbid")
 _TIMED: tuple[Kind, ...] = ("deadline", "notice", "cap", "keep", "approve")
 _COUNTED: tuple[Kind, ...] = ("deadline", "notice", "cap", "every")
+_VARIED: tuple[Kind, ...] = ("state", "state", "penalty", "forbid", "may", "may", "duty")
+_TIMED_MORE: tuple[Kind, ...] = ("deadline", "notice", "cap", "deadline", "notice", "cap", "keep", "approve")
 _EXTENSIBLE: tuple[Kind, ...] = ("deadline", "notice", "may", "every")
-_REVERSIBLE: tuple[Kind, ...] = ("may", "forbid", "every", "state", "scope")
+_REVERSIBLE: tuple[Kind, ...] = ("may", "may", "forbid", "every", "state", "state", "scope")
 _MOTIVATED: tuple[Kind, ...] = ("deadline", "notice", "every", "approve", "cap")
 
 OPERATORS: dict[Status, tuple[Operator, ...]] = {
     "supported": (
         Operator("none", attrgetter("claim"), (*_STATED, "penalty"), (1.8, 1.8)),
         Operator("none", attrgetter("claim"), _COMMON, (2.2, 2.2)),
-        Operator("none", attrgetter("claim"), ("state",), (0.7, 0.5)),
-        Operator("none", state_further_rule, _EXTENSIBLE, (1.5, 1.0)),
-        Operator("none", attrgetter("claim"), ("scope", "effective"), (0.3, 0.2)),
+        Operator("none", attrgetter("claim"), ("state",), (0.35, 0.3)),
+        Operator("none", state_further_rule, _EXTENSIBLE, (0.8, 0.7)),
+        Operator("none", attrgetter("claim"), ("scope", "effective"), (0.25, 0.2)),
     ),
     "contradicted": (
-        Operator("number", change_quantity, (*_TIMED, "penalty"), (3, 3), "quantity", "quantity"),
+        Operator("number", change_quantity, (*_TIMED_MORE, "penalty"), (3, 3), "quantity", "quantity"),
         Operator("number", swap_value, ("every",), (0.7, 0.7), "frequency"),
-        Operator("number", change_further_rule, _EXTENSIBLE, (1.0, 0.8)),
-        Operator("version", lambda case: replace(case.claim, quantity=case.rule.former), _TIMED, (1.2, 1.5),
+        Operator("number", change_further_rule, _EXTENSIBLE, (1.8, 1.6)),
+        Operator("version", lambda case: replace(case.claim, quantity=case.rule.former), _TIMED_MORE, (1.2, 1.5),
                  "quantity", "quantity former", "former"),
         Operator("trigger", lambda case: replace(case.claim, anchor=case.book.rng.choice(case.topic.events)),
-                 ("deadline", "keep"), (1, 1.2), "anchor", "quantity"),
+                 ("deadline", "deadline", "keep"), (0.8, 1), "anchor", "quantity"),
         Operator("party", borrow_value, _COUNTED, (1.5, 2), "", "quantity one"),
         Operator("party", permit_excluded, ("may",), (0.6, 0.6), "party", "excluded plain one", "excluded"),
-        Operator("entity", swap_value, ("approve", "duty"), (1.4, 1.6), "authority"),
-        Operator("consequence", change_consequence, ("penalty",), (0.6, 0.4), "result"),
-        Operator("polarity", reverse_rule, _REVERSIBLE, (1.6, 0.6), "modality", "plain"),
-        Operator("condition", change_condition, ("may",), (0.8, 0.8), "condition", "only", "condition"),
+        Operator("entity", swap_value, ("approve", "duty"), (0.8, 0.9), "authority"),
+        Operator("consequence", change_consequence, ("penalty",), (0.25, 0.2), "result"),
+        Operator("polarity", reverse_rule, _REVERSIBLE, (2.4, 1.6), "modality", "plain"),
+        Operator("condition", change_condition, ("may",), (0.5, 0.5), "condition", "only", "condition"),
         Operator("channel", swap_value, ("deadline", "notice"), (0.7, 0.7), "channel", "channel", "channel"),
         Operator("cause", swap_value, ("deadline", "notice", "every"), (0.6, 0.6), "reason", "reason sole", "reason"),
-        Operator("date", change_date, ("effective",), (0.7, 0.7), "date"),
+        Operator("date", change_date, ("effective",), (0.25, 0.25), "date"),
     ),
     "overclaim": (
-        Operator("scope", lambda case: replace(case.claim, party=case.topic.everyone), _PARTIED, (2, 2), "party",
+        Operator("scope", lambda case: replace(case.claim, party=case.topic.everyone), _PARTIED, (1, 1), "party",
                  "plain one"),
-        Operator("condition_dropped", drop_limit, ("deadline", "cap", "may"), (2, 2), "", "condition", "condition"),
+        Operator("scope", widen_further_rule, _EXTENSIBLE, (0.7, 0.6), needs="plain one"),
+        Operator("condition_dropped", drop_limit, ("deadline", "cap", "may"), (1.6, 1.6), "", "condition", "condition"),
         Operator("exception_dropped", drop_limit, ("deadline", "notice", "forbid"), (2, 2), "", "exception",
                  "exception"),
         Operator("exception_generalised", lambda case: replace(case.claim, condition=None, only=False,
-                 exceptional=False, general=True), ("may",), (0.8, 0.8), "general", "exceptional condition",
+                 exceptional=False, general=True), ("may",), (0.3, 0.3), "general", "exceptional condition",
                  "condition"),
         Operator("modality", lambda case: replace(case.claim, modality="must", exceptional=False, only=False),
-                 ("deadline", "may"), (1.2, 1.6), "modality", "should"),
+                 ("deadline", "may"), (0.8, 1.1), "modality", "should"),
     ),
     "unsupported": (
-        Operator("invented", lambda case: invent_rule(case.topic, case.rule, case.book), _EXTENSIBLE, (2, 1.2)),
+        Operator("invented", lambda case: invent_rule(case.topic, case.rule, case.book), _EXTENSIBLE, (0.8, 0.7)),
+        Operator("invented", state_other_rule, _VARIED, (1.0, 0.9)),
         Operator("irrelevant", change_matter, _STATED, (2, 3), "whole"),
         Operator("party", state_of_other_party, _PARTIED, (1.5, 2), "party", "plain one"),
-        Operator("cause", add_value, _MOTIVATED, (1.5, 1.2), "reason"),
-        Operator("detail", add_value, ("deadline", "notice"), (0.8, 1), "channel"),
+        Operator("cause", add_value, _MOTIVATED, (0.7, 0.6), "reason"),
+        Operator("detail", add_value, ("deadline", "notice"), (0.4, 0.5), "channel"),
     ),
 }  # fmt: skip
 """The operators of each status. The order and the weights decide every generated item."""

@@ -76,6 +76,8 @@ class _Puzzle:
         rule = self.book.fact(self.topic, kind, need, plain=True)
         assert rule is not None
         self.true = replace(rule, former=None, changed=None, universal=False, exceptional=False, general=False)
+        if kind not in ("keep", "may") and rng.random() < 0.25:
+            self.true = replace(self.true, reason=rng.choice(self.topic.reasons))
         slots = self._hideable_slots()
         hidden = rng.sample(slots, 1 if rng.random() < 0.35 or needs_exception else min(2, len(slots)))
         self.definitions = [self._define(slot, getattr(self.true, slot)) for slot in hidden]
@@ -216,7 +218,7 @@ class _Puzzle:
         """Leave out the exception, silently or with words that deny that there is any."""
         if self.true.exception is None:
             return None
-        universal = self.rng.random() < 0.4
+        universal = self.rng.random() < 0.2
         claim = replace(self.true, exception=None, universal=universal)
         return claim, "exception_dropped", "universal" if universal else "whole"
 
@@ -241,6 +243,7 @@ class _Puzzle:
     def add_reason(self) -> Change | None:
         if self.true.kind in ("keep", "may"):
             return None
+        self.true, self.stated = replace(self.true, reason=None), replace(self.stated, reason=None)
         return replace(self.true, reason=self.rng.choice(self.topic.reasons)), "cause", "reason"
 
     def change_matter(self) -> Change | None:

@@ -81,8 +81,8 @@ class Rulebook:
         return chosen
 
     def _party(self, topic: Topic, need: frozenset[str]) -> Concept:
-        """Draw a party that no scope rule bars; with a probability of .16 everyone, unless `need` has "one"."""
-        if "one" not in need and not self.barred and self.rng.random() < 0.16:
+        """Draw a party that no scope rule bars; with a probability of .22 everyone, unless `need` has "one"."""
+        if "one" not in need and not self.barred and self.rng.random() < 0.22:
             self.mentioned.update(party.id for party in topic.parties)
             return topic.everyone
         free = [party for party in topic.parties if party.id not in self.barred]
@@ -134,7 +134,7 @@ class Rulebook:
         party = self._party(topic, need)
         free = [item for item in topic.parties if item.id != party.id and item.id not in self.barred]
         excluded = rng.choice(free) if "excluded" in need and free else None
-        general = condition is None and not excluded and rng.random() < 0.45
+        general = condition is None and not excluded and rng.random() < 0.6
         only = "only" in need or (condition is not None and not exceptional and rng.random() < 0.4)
         return replace(
             fact, party=party, modality="may", condition=condition, only=only, exceptional=exceptional,

@@ -95,14 +95,14 @@ def _draw_statuses(verdict: Verdict, rng: random.Random) -> list[Status]:
 
 
 def _draft_claims(setting: Setting, verdict: Verdict, topics: Sequence[Topic]) -> list[Draft]:
-    """Draw the claims. An invented rule is often on the matter of a supported claim, as in answers that add too much."""
+    """Draw the claims. An invented rule is sometimes on the matter of a supported claim, as in answers that add too much."""
     rng, book, subtle = setting.rng, setting.book, setting.subtle
     drafts: list[Draft] = []
     for at, status in enumerate(_draw_statuses(verdict, rng)):
         topic = topics[0] if at == 0 or rng.random() < 0.8 else topics[1]
         carried = [draft for draft in drafts if draft.status == "supported" and draft.topic is topic]
         invented = None
-        if status == "unsupported" and carried and rng.random() < 0.45:
+        if status == "unsupported" and carried and rng.random() < 0.2:
             invented = invent_rule(topic, carried[-1].rule, book)
         drafts.append(invented or draft_claim(status, topic, book, subtle))
     return drafts
@@ -140,8 +140,8 @@ def _plan_sections(setting: Setting, topics: Sequence[Topic], drafts: Sequence[D
 _FRESH: dict[Status, tuple[float, ...]] = {
     "supported": (0.5, 0.75, 0.95),
     "contradicted": (0.0, 0.3, 0.7),
-    "overclaim": (0.0, 0.4, 0.8),
-    "unsupported": (0.0, 0.0, 0.3),
+    "overclaim": (0.2, 0.5, 0.9),
+    "unsupported": (0.0, 0.0, 0.1),
 }
 """How freely a claim is reworded. Claims that hold are reworded most, so that shared words are no sign of support."""
 
