@@ -42,7 +42,9 @@ def test_an_error_is_named_where_the_claim_is_wrong_and_only_there(split: str) -
 def test_the_error_is_of_the_kind_that_is_named() -> None:
     wrong = [item for item in items("validation") if item.error_type]
     numbers = [item for item in wrong if item.error_type == "numerical_exaggeration"]
-    written = re.compile(r"\d|one|two|three|four|five|six|seven|eight|nine|ten|teen|ty|half|dozen|hundred", re.I)
+    written = re.compile(
+        r"\d|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|teen|ty|half|dozen|hundred", re.I
+    )
     assert all(written.search(item.meta["span"]) for item in numbers)
     negations = [item for item in wrong if item.error_type == "negation_flip"]
     assert {item.meta["corruption"] for item in negations} == {"polarity"}

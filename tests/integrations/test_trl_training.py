@@ -89,7 +89,7 @@ def test_a_short_budget_ends_episodes_and_is_warned_of(tmp_path: Path) -> None:
     needed = episode_tokens(env_id, tokenizer(), tasks=4)
     assert needed.prompt > 300
     assert needed.completion > 300
-    short = 60
+    short = 120
     with pytest.warns(UserWarning, match=f"set at least {2 * needed.completion}"):
         trainer = ScriptedTrainer(
             model=model(),
@@ -211,7 +211,7 @@ def test_rows_are_bound_to_tasks() -> None:
 
 def test_exported_traces_train_an_sft_trainer(tmp_path: Path) -> None:
     for words in (
-        ["eval", "claimcheck-multihop", "--agent", "oracle", "--episodes", "4", "--out", "run"],
+        ["eval", "claimcheck-multihop", "--agent", "teacher", "--episodes", "4", "--out", "run"],
         ["export", "run", "--to", "sft", "--out", "sft.jsonl"],
     ):
         done = subprocess.run(
