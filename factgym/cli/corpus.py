@@ -31,7 +31,9 @@ corpus_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-IndexPath = Annotated[str, typer.Argument(metavar="INDEX", help="An index, or infini-gram:FOLDER for one of those.")]
+IndexPath = Annotated[
+    str, typer.Argument(metavar="INDEX", help="An index, a folder of them (summed), or infini-gram:FOLDER.")
+]
 
 
 @corpus_app.command("build")

@@ -152,7 +152,9 @@ def serve_retrieval(
 
 @serve_app.command("counts")
 def serve_counts(
-    index: Annotated[str, typer.Argument(help="A co-occurrence index, or infini-gram:FOLDER for one of those.")],
+    index: Annotated[
+        str, typer.Argument(help="A co-occurrence index, a folder of them (summed), or infini-gram:FOLDER.")
+    ],
     name: Annotated[str | None, typer.Option(help="Of the index in requests; default the file's.")] = None,
     semantics: Annotated[
         Literal["infini-gram", "window"], typer.Option(help="Semantics of the counts.")

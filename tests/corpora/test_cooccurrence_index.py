@@ -18,7 +18,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence import CooccurrenceIndex, Counter, memory_index, open_counter, tokenize
+from factgym.corpora.cooccurrence import (
+    CooccurrenceIndex,
+    Counter,
+    build_index,
+    memory_index,
+    open_counter,
+    tokenize,
+)
 from factgym.corpora.cooccurrence import engine as engine_module
 from factgym.corpora.cooccurrence.engine import LazyModule, _after_fork, has_numba, wait_for_kernels
 from tests.corpora.brute_force import brute_count
@@ -581,3 +588,44 @@ def test_the_index_counts_as_the_plain_rules_do(corpus, cnf, window, semantics):
     index = memory_index([" ".join(document) for document in corpus], window=window, semantics=semantics)
     split = [[tokenize(term) for term in clause] for clause in cnf]
     assert index.count_cnf(cnf) == brute_count(corpus, split, window, semantics)
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> tuple[Path, list[list[list[str]]]]:
+    """A folder of three indexes, and the documents of each."""
+    rng = random.Random(3)
+    documents = [[[rng.choice(LETTERS) for _ in range(rng.randrange(1, 30))] for _ in range(6)] for _ in range(3)]
+    (tmp_path / "parts").mkdir()
+    for number, part in enumerate(documents):
+        texts = ((str(index), " ".join(words)) for index, words in enumerate(part))
+        build_index(texts, tmp_path / "parts" / f"{number}.cooc", workers=1)
+    return tmp_path / "parts", documents
+
+
+@pytest.mark.parametrize("semantics", ["infini-gram", "window"])
+def test_a_folder_counts_the_sum_of_its_indexes(parts, semantics):
+    """The twin is brute force over each part."""
+    folder, documents = parts
+    counter = open_counter(folder, semantics=semantics, window=4)
+    queries = [list(words) for size in (1, 2, 3) for words in itertools.product(LETTERS, repeat=size)]
+    expected = [
+        sum(brute_count(part, [[word] for word in words], 4, semantics) for part in documents) for words in queries
+    ]
+    assert counter.count_many(queries).tolist() == expected
+    assert counter.count_up_to(queries, 7).tolist() == [min(7, count) for count in expected]
+    assert counter.frequency("A") == expected[0] == counter.count(["A"]) == counter.count_cnf([["A"]])
+    assert pickle.loads(pickle.dumps(counter)).fingerprint() == counter.fingerprint()
+    assert counter.describe()["tokens"] == sum(len(words) for part in documents for words in part)
+
+
+def test_a_folder_of_a_foreign_file_or_of_none_is_an_error(parts, tmp_path):
+    folder, _ = parts
+    fingerprint = open_counter(folder).fingerprint()
+    (folder / "2.cooc").rename(folder / "a.cooc")
+    assert open_counter(folder).fingerprint() == fingerprint
+    (folder / "notes.txt").write_text("not an index")
+    with pytest.raises(DataError, match=r"notes\.txt"):
+        open_counter(folder)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="corpus index"):
+        open_counter(tmp_path / "empty")

@@ -241,6 +241,70 @@ class CooccurrenceIndex(Immutable):
         return partial(open_index, **self._options), (str(self._path),)
 
 
+class SummedIndex(Immutable):
+    """The indexes of a folder, whose counts are summed: for corpora beyond the positions of one index.
+
+    Equal to one index over the whole corpus but for two things, both as in infini-gram over several folders: an index
+    ends where a document ends, and each of them takes the clauses by its own frequencies. Safe in threads.
+    """
+
+    def __init__(self, indexes: Sequence[CooccurrenceIndex], *, path: Path | None = None, **options: Any) -> None:
+        cases = {index.describe()["case"] for index in indexes}
+        if len(cases) > 1:
+            raise ConfigError(
+                f"{path}: some of these indexes keep capitals, others fold them: build all with one --case"
+            )
+        self.indexes, self._path, self._options = tuple(indexes), path, options
+        self.tokens = sum(index.tokens for index in indexes)
+        self.documents = sum(index.documents for index in indexes)
+        self.semantics = indexes[0].semantics
+
+    def preload(self) -> None:
+        """Read all indexes into memory now, and compare their sums."""
+        for index in self.indexes:
+            index.preload()
+
+    def frequency(self, word: str) -> int:
+        """Return the occurrences of a word."""
+        return sum(index.frequency(word) for index in self.indexes)
+
+    def count(self, words: Sequence[str]) -> int:
+        """Count an AND of words; `ConfigError` for an empty query."""
+        return int(self.count_many([words])[0])
+
+    def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
+        """`count` of each query, in order."""
+        return self.count_up_to(queries, NO_LIMIT)
+
+    def count_up_to(self, queries: Sequence[Sequence[str]], limit: int) -> NDArray[np.int64]:
+        """Return the smaller of `limit` (1 or more) and the count of each query; later indexes skip those at the limit."""
+        counts = self.indexes[0].count_up_to(queries, limit)
+        for index in self.indexes[1:]:
+            rest = np.flatnonzero(counts < limit)
+            more = index.count_up_to([queries[number] for number in rest.tolist()], limit)
+            # Not the sum itself, which overflows where the limit is the largest integer.
+            counts[rest] += np.minimum(more, limit - counts[rest])
+        return counts
+
+    def count_cnf(self, cnf: Sequence[Sequence[str]]) -> int:
+        """Count an AND of ORs of words."""
+        return sum(index.count_cnf(cnf) for index in self.indexes)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings and sources that determine the counts, as JSON data for a run's manifest."""
+        totals = {"indexes": len(self.indexes), "tokens": self.tokens, "documents": self.documents}
+        common = {key: value for key, value in self.indexes[0].describe().items() if key != "words"}
+        return {**common, **totals, "fingerprint": self.fingerprint()}
+
+    def fingerprint(self) -> str:
+        """Return SHA-256 in hex over the indexes' fingerprints, in any order."""
+        prints = sorted(index.fingerprint() for index in self.indexes)
+        return hashlib.sha256(json.dumps(prints).encode()).hexdigest()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(open_folder, **self._options), (str(self._path),)
+
+
 def _sorted_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted(words))
 
@@ -273,10 +337,26 @@ def open_index(path: str | Path, *, verify: bool = False, **options: Any) -> Coo
     return CooccurrenceIndex(open_store(absolute, verify=verify), path=absolute, **options)
 
 
+def open_folder(path: str | Path, **options: Any) -> SummedIndex:
+    """Open all index files of a folder as one, with the options of `open_index`; names that begin with a dot are skipped.
+
+    Raises `ConfigError` for a folder without files, `DataError` for a file that is no index.
+    """
+    absolute = Path(path).absolute()
+    files = sorted(file for file in absolute.iterdir() if file.is_file() and not file.name.startswith("."))
+    if not files:
+        raise ConfigError(
+            f"{path} is a folder without a co-occurrence index: factgym corpus index SOURCE --out {path}/1"
+        )
+    return SummedIndex([open_index(file, **options) for file in files], path=absolute, **options)
+
+
 def open_counter(path: str | Path, **options: Any) -> Counter:
-    """Open `"PATH"` (an index of this package), `"infini-gram:PATH"` (one of that engine), or a count server's URL."""
+    """Open an index file, a folder of them (summed), `"infini-gram:PATH"` (that engine's), or a count server's URL."""
     if is_remote(path):
         return RemoteCounter(str(path), **options)
     if isinstance(path, str) and path.startswith(ENGINE_PREFIX):
         return InfinigramCounter(path.removeprefix(ENGINE_PREFIX), **options)
+    if Path(path).is_dir():
+        return open_folder(path, **options)
     return open_index(path, **options)

@@ -201,7 +201,8 @@ def check_positions(count: int) -> None:
     """Raise for more positions than fit into 32 bits."""
     if count > MAX_POSITIONS:
         raise DataError(
-            f"a co-occurrence index holds up to {MAX_POSITIONS:,} positions, not {count:,}: split the corpus"
+            f"a co-occurrence index holds up to {MAX_POSITIONS:,} positions, not {count:,}: "
+            "split the corpus, index its parts into one folder, and name the folder, whose counts are summed"
         )
 
 

@@ -47,9 +47,9 @@ class CorverConfig(DataConfig):
     same components. no_cooccurrence, no_judge, no_alignment: the same ablations (A1, A2, A3). rule: how a sentence's
     triplets become one count. judge: "reference" or "boundary" in place of the reward's own judge. rules: all other
     constants of the reward.
-    counter: the path of an index, "infini-gram:PATH", an object with `count_many`, or "none"; by default the generated
-    world's own corpus, and no counter for files, where the sentence term is then 0. counter_options: options of a
-    counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
+    counter: the path of an index or of a folder of them (summed), "infini-gram:PATH", the URL of a count server, an
+    object with `count_many`, or "none"; by default the generated world's own corpus, and no counter for files, where
+    the sentence term is then 0. counter_options: options of a counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
     prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
     that it adds for trained checkpoints.
     corpus: passages of the search tool, if the questions are not generated: a file or folder as
