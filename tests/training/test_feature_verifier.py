@@ -162,7 +162,11 @@ def test_its_verdicts_are_complete_and_earn_the_grounded_reward() -> None:
     import asyncio
 
     env = factgym.make("seva", split="validation", size=40)
-    model = FeatureVerifier(fine_tune(VerifierWeights(), random_examples(50, 9)))
+    examples = [
+        TrainingExample(extract_features(item.claim, item.source).values, item.error_type is not None, item.error_type)
+        for item in SyntheticAttribution("train", size=100)
+    ]
+    model = FeatureVerifier(fine_tune(VerifierWeights(), examples))
     labels = set()
     for index in range(40):
         record, _ = asyncio.run(play(env, agent_from_model("features", model), Job(index)))
