@@ -13,6 +13,28 @@ settings.register_profile("factgym", deadline=None)
 settings.register_profile("repeatable", settings.get_profile("factgym"), derandomize=True)
 settings.load_profile("factgym")
 
+LONGEST = (
+    "test_certificates.py",
+    "test_readme.py",
+    "test_guides.py",
+    "test_seva_loop.py",
+    "test_eve_resume.py",
+    "test_eve_proposer_exploits.py",
+    "test_claimcheck_exploits.py",
+)
+"""Files that take half a minute and more, the longest first."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let pytest-xdist take files in our order, not those with the most tests first: the longest have few."""
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files, so that no worker is left with one of them when the others have finished."""
+    rank = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path.name, len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
