@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from factgym.cli.display import Display
+from factgym.cli.options import KeyValues, key_value, parse_settings
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,6 +35,10 @@ corpus_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+IndexSettings = Annotated[KeyValues, key_value("Setting of the index, such as --set encoder=PATH; may be repeated.")]
+CorpusPath = Annotated[
+    Path, typer.Argument(metavar="CORPUS", help="A corpus on disk, or a file or folder of passages.")
+]
 IndexPath = Annotated[
     str, typer.Argument(metavar="INDEX", help="An index, a folder of them (summed), or infini-gram:FOLDER.")
 ]
@@ -81,6 +89,86 @@ def build(
     print(
         f"{corpus.folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s, {len(corpus) / max(seconds, 1e-9):,.0f} passages a second"
     )
+
+
+@corpus_app.command("search")
+def search(
+    corpus: CorpusPath,
+    query: Annotated[str, typer.Argument(help="Words to search for.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits.")] = 5,
+    index: Annotated[str, typer.Option(help="bm25, dense, hybrid, rank-bm25, or the URL of a server.")] = "bm25",
+    settings: IndexSettings = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object for each hit, with the whole text.")
+    ] = False,
+) -> None:
+    """Search a corpus: rank, score, id, title and the beginning of each passage."""
+    from factgym.benchmarks.formats import printable
+    from factgym.corpora.build import read_passages
+    from factgym.corpora.index import build_index
+
+    passages = read_passages(corpus)
+    (hits,) = build_index(passages, index, **parse_settings(settings)).search([query], k)
+    for rank, hit in enumerate(hits, 1):
+        passage = passages.get(hit.id)
+        if as_json:
+            row = {"rank": rank, "score": hit.score, "id": hit.id, "title": passage.title, "text": passage.text}
+            print(json.dumps(row, ensure_ascii=False))
+        else:
+            print(f"{rank:>3}  {hit.score:8.3f}  {printable(hit.id, 60)}  {printable(passage.title, 60)}")
+            print(f"     {printable(passage.text, 160)}")
+    if not hits:
+        print("no passage has a word of the query", file=sys.stderr)
+
+
+@corpus_app.command("evaluate")
+def evaluate(
+    queries: Annotated[
+        str, typer.Argument(help="hotpotqa, 2wikimultihopqa, musique, nq, popqa, squad, or a folder in BEIR's layout.")
+    ],
+    indexes: Annotated[list[str] | None, typer.Option("--index", help="May be repeated; default bm25.")] = None,
+    path: Annotated[
+        Path | None, typer.Option(help="File or folder of the data set; default FACTGYM_DATA.", show_default=False)
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Part of the data set.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Passages to search instead of those of the data set.")] = None,
+    cutoffs: Annotated[
+        list[int] | None, typer.Option("-k", min=1, max=1000, help="May be repeated; default 2, 5, 10.")
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="Only the first queries.")] = None,
+    settings: IndexSettings = None,
+    out: Annotated[Path | None, typer.Option(help="Write the numbers to this JSON file.")] = None,
+) -> None:
+    """Measure recall@k, nDCG@10 and MRR of indexes over queries whose relevant passages are known."""
+    from factgym.agents.runs.files import atomic_file
+    from factgym.benchmarks.retrieval import CUTOFFS, evaluate_index, read_judged
+    from factgym.core.config import DATA_VARIABLE
+    from factgym.corpora.index import build_index, kind_of
+
+    data = os.environ.get(DATA_VARIABLE)
+    judged = read_judged(queries, path or (Path(data) if data else None), split=split, corpus=corpus)
+    chosen = judged.queries[:n]
+    left_out = f"; {judged.left_out:,} queries without a relevant passage left out" if judged.left_out else ""
+    print(f"{queries}: {len(chosen):,} queries, {len(judged.corpus):,} passages{left_out}")
+    options, names = parse_settings(settings), indexes or ["bm25"]
+    accepted = {name: kind_of(name).options for name in names}
+    results: dict[str, dict[str, Any]] = {}
+    for name in names:
+        # An option goes to the indexes that have it; one that none has is an error of the first.
+        own = {k: v for k, v in options.items() if k in accepted[name] or not any(k in of for of in accepted.values())}
+        quality = evaluate_index(build_index(judged.corpus, name, **own), chosen, sorted(set(cutoffs or CUTOFFS)))
+        if not results:
+            print("  ".join([f"{'index':16}", *(f"{metric:>18}" for metric in quality.metrics), "queries/s"]))
+        cells = (
+            f"{value.value:.3f} [{value.low or 0:.3f}, {value.high or 1:.3f}]" for value in quality.metrics.values()
+        )
+        rate = f"{len(chosen) / max(quality.seconds, 1e-9):9,.0f}"
+        print("  ".join([f"{name:16}", *(f"{cell:>18}" for cell in cells), rate]), flush=True)
+        results[name] = {metric: asdict(value) for metric, value in quality.metrics.items()}
+    if out is not None:
+        record = {"queries": queries, "n": len(chosen), "passages": judged.corpus.fingerprint(), "indexes": results}
+        with atomic_file(out, force=True) as file:
+            file.write((json.dumps(record, indent=1) + "\n").encode())
 
 
 @corpus_app.command("index")

@@ -1,0 +1,113 @@
+"""Recall, nDCG and MRR: against trec_eval (pytrec_eval), by hand, over public data, and at the command line."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from commands import run_factgym
+
+from factgym.benchmarks.retrieval import evaluate_index, read_judged, score_ranking
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.index import build_index
+
+NAMES = {f"recall@{k}": f"recall_{k}" for k in (2, 5, 10)} | {"nDCG@10": "ndcg_cut_10", "MRR@10": "recip_rank"}
+"""Ours, and trec_eval's."""
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    """Four passages and three queries, of which one has no judgement of this split and one a grade of 2."""
+    texts = {
+        "a": "The bridge was built by Ada Byron.",
+        "b": "Ada Byron was born in Leeds.",
+        "c": "Rain.",
+        "d": "Leeds.",
+    }
+    rows = [{"_id": id_, "title": id_.upper(), "text": text} for id_, text in texts.items()]
+    queries = [{"_id": "1", "text": "Who built the bridge?"}, {"_id": "2", "text": "Leeds"}, {"_id": "3", "text": "x"}]
+    for name, lines in (("corpus.jsonl", rows), ("queries.jsonl", queries)):
+        (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    (tmp_path / "qrels").mkdir()
+    judgements = "query-id\tcorpus-id\tscore\n1\ta\t1\n1\tc\t0\n2\tb\t1\n2\td\t2\n"
+    (tmp_path / "qrels" / "test.tsv").write_text(judgements, "utf-8")
+    return tmp_path
+
+
+def test_a_ranking_is_scored_by_hand() -> None:
+    scores = score_ranking(["x", "a", "b"], {"a": 1.0, "b": 1.0}, [1, 2, 3])
+    assert (scores["recall@1"], scores["recall@2"], scores["recall@3"]) == (0, 0.5, 1)
+    assert scores["MRR@10"] == 0.5
+    assert scores["nDCG@10"] == pytest.approx((0.6309297536 + 0.5) / (1 + 0.6309297536))
+
+
+def test_it_is_what_trec_eval_computes() -> None:
+    """Random rankings and grades, shorter and longer than the cutoffs."""
+    trec = pytest.importorskip("pytrec_eval", reason="needs the extra 'test-extras'")
+    rng = random.Random(0)
+    documents = [f"d{number}" for number in range(40)]
+    for _ in range(100):
+        ids = rng.sample(documents, rng.choice([0, 3, 10, 30]))
+        grades = {id_: rng.choice([1, 1, 2, 3]) for id_ in rng.sample(documents, rng.randint(1, 15))}
+        scores = score_ranking(ids, {id_: float(grade) for id_, grade in grades.items()}, [2, 5, 10])
+        evaluator = trec.RelevanceEvaluator({"q": grades}, {"recall.2,5,10", "ndcg_cut.10", "recip_rank"})
+        run = {id_: 100.0 - rank for rank, id_ in enumerate(ids[:10])}
+        values = evaluator.evaluate({"q": run}).get("q", {})
+        for ours, theirs in NAMES.items():
+            assert scores[ours] == pytest.approx(values.get(theirs, 0.0)), ours
+
+
+def test_a_folder_in_beirs_layout(beir: Path) -> None:
+    judged = read_judged(str(beir))
+    assert [(query.id, dict(query.grades)) for query in judged.queries] == [("1", {"a": 1}), ("2", {"b": 1, "d": 2})]
+    quality = evaluate_index(build_index(judged.corpus), judged, [1])
+    assert quality.metrics["recall@1"].value == 0.75
+    assert quality.metrics["MRR@10"].value == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "count", "passages"),
+    [("hotpotqa", None, 200, 1971), ("2wikimultihopqa", None, 164, 1294), ("nq", "oracle", 2655, 2599)],
+)
+def test_gold_passages_of_public_data(data_dir: Path, name: str, split: str | None, count: int, passages: int) -> None:
+    """BM25 among the passages of all questions is far above chance."""
+    judged = read_judged(name, data_dir, split=split)
+    assert (len(judged.queries), len(judged.corpus)) == (count, passages)
+    assert all(id_ in judged.corpus for query in judged.queries for id_ in query.grades)
+    quality = evaluate_index(build_index(judged.corpus), judged.queries[:100])
+    assert quality.metrics["recall@10"].value > 0.6
+
+
+def test_squad_questions_have_their_paragraph(data_dir: Path) -> None:
+    judged = read_judged("squad", data_dir)
+    query = judged.queries[0]
+    (id_,) = query.grades
+    assert query.text == "Which NFL team represented the AFC at Super Bowl 50?"
+    assert judged.corpus.get(id_).text.startswith("Super Bowl 50 was an American football game")
+
+
+def test_what_cannot_be_used_is_an_error_with_the_fix(beir: Path, data_dir: Path) -> None:
+    with pytest.raises(ConfigError, match="hotpotqa"):
+        read_judged("hotpot", data_dir)
+    with pytest.raises(ConfigError, match="FACTGYM_DATA"):
+        read_judged("hotpotqa")
+    with pytest.raises(DataError, match=r"--split of .*paragraphs"):
+        read_judged("popqa", data_dir)
+    with pytest.raises(ConfigError, match="it has: test"):
+        read_judged(str(beir), split="dev")
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\tnan\n", "utf-8")
+    with pytest.raises(DataError, match="finite"):
+        read_judged(str(beir))
+
+
+def test_the_commands(beir: Path, tmp_path: Path) -> None:
+    words = f"corpus evaluate {beir} --index bm25 --index rank-bm25 -k 1 --out q.json".split()
+    done = run_factgym(words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    numbers = json.loads((tmp_path / "q.json").read_text("utf-8"))
+    assert set(numbers["indexes"]) == {"bm25", "rank-bm25"}
+    assert numbers["indexes"]["bm25"]["recall@1"]["value"] == 0.75
+    done = run_factgym(["corpus", "search", str(beir / "corpus.jsonl"), "Leeds", "-k", "1", "--json"], tmp_path)
+    assert json.loads(done.stdout)["id"] == "d"
