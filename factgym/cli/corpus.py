@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -48,7 +48,9 @@ IndexPath = Annotated[
 def build(
     source: Annotated[
         Path,
-        typer.Argument(help="A file or folder of passages: JSON lines, JSON, CSV or TSV (.gz, …), Markdown, text."),
+        typer.Argument(
+            help="Passages (JSON lines, JSON, CSV, TSV; .gz …) or texts (Markdown, text, HTML, PDF, DOCX)."
+        ),
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
     layout: Annotated[
@@ -57,12 +59,16 @@ def build(
     ] = "auto",
     k1: Annotated[float, typer.Option("--k1", help="BM25's k1.")] = 1.5,
     b: Annotated[float, typer.Option("--b", help="BM25's b.")] = 0.75,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Skip broken records and files, and count them.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
 ) -> None:
     """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete."""
     from rich.console import Console
 
     from factgym.corpora.build import DISK_RATIO, build_corpus, estimate_rows, source_files
+    from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.mapped_files import check_output
 
     check_output(out, replace=force)
@@ -76,10 +82,11 @@ def build(
         f"{len(files):,} file{'s' * (len(files) != 1)}, {size}; about {needed / 1e6:,.1f} MB on disk "
         f"({free / 1e6:,.0f} MB free)"
     )
-    started = time.monotonic()
+    started, bad = time.monotonic(), BadRecords()
     try:
         with _CorpusDisplay(console, "") as display:
-            corpus = build_corpus(source, out, layout=layout, k1=k1, b=b, replace=force, progress=display.watch)
+            options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
+            corpus = build_corpus(source, out, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
         console.print("Stopped. Nothing was written.")
         raise typer.Exit(130) from None
@@ -89,6 +96,7 @@ def build(
     print(
         f"{corpus.folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s, {len(corpus) / max(seconds, 1e-9):,.0f} passages a second"
     )
+    _print_bad(bad.count, bad.messages)
 
 
 @corpus_app.command("search")
@@ -233,12 +241,16 @@ def index(
     rate = f"{built.tokens / max(seconds, 1e-9):,.0f} tokens a second"
     print(f"{built.path}: {built.documents:,} documents, {built.tokens:,} tokens, {built.words:,} words")
     print(f"{built.bytes / 1e6:,.1f} MB{per_token}, {seconds:,.1f} s, {rate}")
-    if built.bad:
-        print(f"left out: {built.bad:,} broken record{'s' * (built.bad != 1)}", file=sys.stderr)
-        for message in built.messages[:_MAX_MESSAGES]:
-            print(f"  {message}", file=sys.stderr)
+    _print_bad(built.bad, built.messages)
     if not wait_for_kernels(KERNEL_SECONDS):
         console.print("numba compiles the code that counts, once after an installation: some seconds more")
+
+
+def _print_bad(count: int, messages: Sequence[str]) -> None:
+    if count:
+        print(f"left out: {count:,} broken record{'s' * (count != 1)}", file=sys.stderr)
+        for message in messages[:_MAX_MESSAGES]:
+            print(f"  {message}", file=sys.stderr)
 
 
 @corpus_app.command("count")

@@ -27,9 +27,11 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
 from factgym.corpora.byte_ranges import visible_files
+from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.documents import Document, read_folder
-from factgym.corpora.passage_files import AUTO, iter_passages, row_files
+from factgym.corpora.documents import Document
+from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
+from factgym.corpora.passage_files import AUTO, iter_passages, read_texts, row_files
 from factgym.corpora.rows import PACKED
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
@@ -94,6 +96,8 @@ def build_corpus(
     k1: float = K1,
     b: float = B,
     replace: bool = False,
+    skip_bad: bool = False,
+    bad: BadRecords | None = None,
     progress: OnProgress = lambda _: None,
 ) -> StoredCorpus:
     """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
@@ -104,9 +108,16 @@ def build_corpus(
     source, out = Path(source), Path(out)
     if is_stored_corpus(source):
         raise ConfigError(f"{source} is a corpus on disk already")
-    passages = _sourced_passages(source, layout)
-    write_corpus(passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress)
+    bad = BadRecords() if bad is None else bad
+    passages = _sourced_passages(source, layout, bad if skip_bad else None)
+    write_corpus(
+        passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress, notes=lambda: _notes(bad)
+    )
     return StoredCorpus(out)
+
+
+def _notes(bad: BadRecords) -> dict[str, Any]:
+    return {"left_out": bad.count} if bad.count else {}
 
 
 def source_files(source: Path, layout: str = AUTO) -> list[Path]:
@@ -121,35 +132,62 @@ def estimate_rows(files: Iterable[Path]) -> int:
     return sum(file.stat().st_size * (PACKING if file.suffix.lower() in PACKED else 1) for file in files)
 
 
-def _sourced_passages(path: Path, layout: str) -> Iterator[SourcedPassage]:
+def _sourced_passages(path: Path, layout: str, bad: BadRecords | None) -> Iterator[SourcedPassage]:
+    """Yield the passages of a source. bad: counts what is left out; None to raise DataError for it."""
+
+    def on_bad(error: DataError) -> None:
+        if bad is None:
+            raise DataError(f"{error} Or leave such records out (skip_bad, --skip-bad).")
+        bad.add(str(error))
+
     if row_files(path, layout):
-        return map(SourcedPassage, iter_passages(path, layout=layout))
+        yield from map(SourcedPassage, iter_passages(path, layout=layout, on_bad=None if bad is None else on_bad))
+        return
+    folder = read_texts(path, None if bad is None else on_bad)
+    for file in folder.skipped:
+        on_bad(DataError(f"{file.path}: {file.reason}."))
     root = path.parent if path.is_file() else path
-    return (sourced for document in read_folder(path).documents for sourced in _located_passages(document, root))
+    for document in folder.documents:
+        yield from _located_passages(document, root)
 
 
 def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage]:
     """Yield the passages of a document with their offsets in its text, where they occur verbatim up to white space.
 
     Offsets count the characters of the file as Python reads it in text mode: without a byte order mark, and with "\\n" at
-    the ends of lines.
+    the ends of lines; for HTML, DOCX and PDF, those of `document_text`. A passage of a PDF names its page too:
+    `handbook.pdf#page=3`.
     """
-    folded, offsets = "", [0]
-    if not document.path.lower().endswith(".jsonl"):
+    original, name, position = document.text, document.path, 0
+    if not original and not name.lower().endswith(".jsonl"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            folded, offsets = fold_with_offsets((root / document.path).read_text("utf-8-sig"))
-    position = 0
+            original = (root / name).read_text("utf-8-sig")
+    folded, offsets = fold_with_offsets(original) if original else ("", [0])
+    is_pdf = name.lower().endswith(".pdf")
     for passage in document.passages:
         text = fold(passage.text)
         start = folded.find(text, position) if folded else -1
         if start < 0:
-            yield SourcedPassage(passage, document.path)
+            yield SourcedPassage(passage, name)
             continue
         position = start + len(text)
         # Characters that normalise together share an offset: the range ends before the next one that differs.
         last = offsets[position - 1]
         end = next(offset for offset in offsets[position:] if offset > last)
-        yield SourcedPassage(passage, document.path, offsets[start], min(end, last + 1))
+        page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if is_pdf else ""
+        yield SourcedPassage(passage, name + page, offsets[start], min(end, last + 1))
+
+
+def document_text(path: str | Path) -> str:
+    """Return the text of a document that the offsets of passages refer to; of a PDF, with form feeds between its pages.
+
+    path: a file of a folder that `build_corpus` read. Raises DataError and MissingExtraError.
+    """
+    path = Path(path)
+    if path.suffix.lower() in MODULES:
+        with Extractor() as extract:
+            return extract(path)
+    return path.read_text("utf-8-sig")
 
 
 # The user's cache.
@@ -182,7 +220,9 @@ def cached_corpus(source: Path, layout: str = AUTO) -> StoredCorpus | None:
                 if corpus is None:
                     size = sum(file.stat().st_size for file in files)
                     _logger.warning("building the corpus of %s (%.0f MB) once, in %s", source, size / 1e6, out)
-                    corpus = build_corpus(source, out, layout=layout, replace=True)
+                    corpus = build_corpus(
+                        source, out, layout=layout, replace=True, skip_bad=not row_files(source, layout)
+                    )
                 record.write_text(json.dumps({"corpus": out.name}), encoding="utf-8")
     except OSError as error:
         _logger.warning("%s cannot hold a corpus (%s): %s is read into memory", folder, error.strerror, source)

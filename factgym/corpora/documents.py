@@ -22,12 +22,20 @@ from pathlib import Path, PurePosixPath
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.corpus import Passage
+from factgym.corpora.extraction import MODULES, Extractor
 from factgym.corpora.markdown import read_markdown
 from factgym.corpora.plain_text import Block, read_plain, title_case
-from factgym.corpora.rows import parse_object, type_name
+from factgym.corpora.rows import OnBad, parse_object, type_name
 from factgym.corpora.sentences import sentences
 
 DEFAULT_GLOB = ("**/*.md", "**/*.txt", "**/*.jsonl")
+EXTRACTED_GLOB = (
+    *DEFAULT_GLOB,
+    "**/*.markdown",
+    *(f"**/*{form(suffix)}" for suffix in MODULES for form in (str.lower, str.upper)),
+)
+"""With the documents that `factgym.corpora.extraction` reads."""
+
 MAX_PASSAGE_CHARS = 900
 MAX_FILE_BYTES = 8_000_000
 MAX_TITLE_CHARS = 120
@@ -47,13 +55,14 @@ _NAME_CODE = re.compile(r"\d+[^a-zA-Z]?.*|EX|SB|SC|A|S|K|K\d+|KA|Q", re.I)
 class Document:
     """One document. `id` is unique in its folder; a passage's id is `<document id>#<number from 1>`.
 
-    path: of its file inside the folder, "" where it comes from none.
+    path: of its file inside the folder, "" where it comes from none. text: as extracted, "" of a text file.
     """
 
     id: str
     title: str
     passages: tuple[Passage, ...]
     path: str = field(default="", compare=False)
+    text: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,7 @@ class _Draft:
     name_words: tuple[str, ...]
     blocks: tuple[Block, ...]
     path: str
+    text: str = ""
 
 
 def read_folder(
@@ -89,11 +99,14 @@ def read_folder(
     glob: str | Sequence[str] = DEFAULT_GLOB,
     max_passage_chars: int = MAX_PASSAGE_CHARS,
     max_file_bytes: int = MAX_FILE_BYTES,
+    extract: bool = False,
+    on_bad: OnBad | None = None,
 ) -> Folder:
     """Return the documents of a folder (or of one file), in the sorted order of their paths.
 
     glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders.
-    max_passage_chars: at least 100. max_file_bytes: larger files are skipped.
+    max_passage_chars: at least 100. max_file_bytes: larger files are skipped. extract: read HTML, PDF and DOCX (extra
+    `documents`). on_bad: takes the error of a broken JSONL line, which is left out.
     Raises DataError for a missing or empty folder and for a broken JSONL line, ConfigError for a bad limit.
     """
     if max_passage_chars < _MIN_PASSAGE_CHARS or max_file_bytes < 1:
@@ -101,32 +114,39 @@ def read_folder(
     root, names = _matching_files(Path(path), (glob,) if isinstance(glob, str) else tuple(glob))
     drafts: list[_Draft] = []
     skipped: list[Skipped] = []
-    for name in names:
-        text = _file_text(root, name, max_file_bytes)
-        if isinstance(text, Skipped):
-            skipped.append(text)
-            continue
-        if name.lower().endswith(".jsonl"):
-            new_drafts = list(_jsonl_drafts(name, text))
-        else:
-            is_markdown = PurePosixPath(name).suffix.lower() in _MARKDOWN
-            title, blocks = read_markdown(text) if is_markdown else read_plain(text)
-            # A file name of several words is a better title than the first line of a plain text.
-            if not title or (not is_markdown and len(title_from_name(name).split()) > 2):
-                title = title_from_name(name)
-            title = title[:MAX_TITLE_CHARS]
-            new_drafts = [_Draft(title, title, tuple(_name_words(name)), tuple(blocks), name)]
-        new_drafts = [draft for draft in new_drafts if draft.blocks]
-        drafts += new_drafts
-        if not new_drafts:
-            skipped.append(Skipped(name, "it holds no text"))
+    with Extractor() as extractor:
+        for name in names:
+            text = _file_text(root, name, max_file_bytes, extractor if extract else None)
+            if isinstance(text, Skipped):
+                skipped.append(text)
+                continue
+            is_rows = name.lower().endswith(".jsonl")
+            new_drafts = _jsonl_drafts(name, text, on_bad) if is_rows else [_text_draft(name, text, extract)]
+            readable = [draft for draft in new_drafts if draft.blocks]
+            drafts += readable
+            if not readable:
+                skipped.append(Skipped(name, "it holds no text"))
     if not drafts:
-        expected = _EXPECTED if glob == DEFAULT_GLOB else f"files matching {glob!r} with text in UTF-8"
+        expected = (
+            _EXPECTED if glob in (DEFAULT_GLOB, EXTRACTED_GLOB) else f"files matching {glob!r} with text in UTF-8"
+        )
         reasons = "; ".join(f"{file.path}: {file.reason}" for file in skipped[:3])
         more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
         detail = f" (skipped {reasons}{more})" if skipped else ""
         raise DataError(f"{path}: no document found; expected {expected}{detail}.")
     return Folder(tuple(_settle(drafts, max_passage_chars)), tuple(skipped))
+
+
+def _text_draft(name: str, text: str, extract: bool) -> _Draft:
+    suffix = PurePosixPath(name).suffix.lower()
+    is_extracted = extract and suffix in MODULES
+    is_markdown = suffix in _MARKDOWN or (is_extracted and suffix != ".pdf")
+    title, blocks = read_markdown(text) if is_markdown else read_plain(text)
+    # A file name of several words is a better title than the first line of a plain text.
+    if not title or (not is_markdown and len(title_from_name(name).split()) > 2):
+        title = title_from_name(name)
+    title = title[:MAX_TITLE_CHARS]
+    return _Draft(title, title, tuple(_name_words(name)), tuple(blocks), name, text if is_extracted else "")
 
 
 def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str]]:
@@ -144,7 +164,7 @@ def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str
     return path, sorted(name for name in visible_files(path) if regex.fullmatch(name))
 
 
-def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
+def _file_text(root: Path, name: str, max_bytes: int, extract: Extractor | None) -> str | Skipped:
     """Return the text of one file, or why it is skipped."""
     path = root / name
     try:
@@ -152,12 +172,16 @@ def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
             return Skipped(name, "a link that leaves the folder")
         if not path.is_file():
             return Skipped(name, "not a regular file")
+        if extract is not None and path.suffix.lower() in MODULES:
+            return extract(path)
         size = path.stat().st_size
         if size > max_bytes:
             return Skipped(name, f"{size:,} bytes, over the limit of {max_bytes:,} (max_file_bytes)")
         raw = path.read_bytes()[:max_bytes]
     except OSError as error:
         return Skipped(name, f"cannot be read ({error.strerror or type(error).__name__})")
+    except DataError as error:
+        return Skipped(name, str(error))
     if b"\0" in raw:
         return Skipped(name, "a binary file")
     try:
@@ -166,40 +190,49 @@ def _file_text(root: Path, name: str, max_bytes: int) -> str | Skipped:
         return Skipped(name, f"not UTF-8 at byte {error.start}: convert it to UTF-8")
 
 
-def _jsonl_drafts(name: str, text: str) -> Iterator[_Draft]:
+def _jsonl_drafts(name: str, text: str, on_bad: OnBad | None) -> Iterator[_Draft]:
     """Yield the documents of JSON lines: `{"id": …, "title": …, "text": …}`, or `contents` as Pyserini writes it.
 
-    Raises DataError with the file and the line for anything that is not an object with a text.
+    Raises DataError with the file and the line for anything that is not an object with a text, or gives it to `on_bad`.
     """
     lines: dict[str, int] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
-        location = f"{name} line {number}"
-        values = parse_object(line, location)
-        key = next((key for key in ("text", "contents") if key in values), None)
-        if key is None:
-            keys = ", ".join(sorted(map(str, values))[:8]) or "no keys"
-            raise DataError(
-                f'{location}: no "text" or "contents" (found: {keys[:200]}). Add the text or remove the line.'
-            )
-        body, title = values[key], values.get("title") or ""
-        id_ = values.get("id", f"line-{number}")
-        for column, value in ((key, body), ("title", title)):
-            if not isinstance(value, str):
-                raise DataError(f"{location}: {column!r} must be a string, not {type_name(value)}.")
-        if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
-            raise DataError(f"{location}: 'id' must be a string or a whole number that is not empty.")
-        first, newline, remainder = body.partition("\n")
-        if key == "contents" and not title and newline and len(first) > 2 and first[0] == first[-1] == '"':
-            title, body = first[1:-1], remainder
-        # JSON can spell lone surrogates, which no file or server can carry.
-        id_, title, body = (text.encode("utf-8", "replace").decode() for text in (str(id_), title, body))
-        if id_ in lines:
-            raise DataError(f"{location}: the id {id_[:80]!r} is on line {lines[id_]} too. Make ids unique.")
-        lines[id_] = number
-        title = " ".join(title.split()) or id_
-        yield _Draft(id_, title, tuple(id_.split()), tuple(read_plain(body)[1]), name)
+        try:
+            draft = _jsonl_draft(name, number, line)
+            if draft.id in lines:
+                first = f"the id {draft.id[:80]!r} is on line {lines[draft.id]} too"
+                raise DataError(f"{name} line {number}: {first}. Make ids unique.")
+        except DataError as error:
+            if on_bad is None:
+                raise
+            on_bad(error)
+        else:
+            lines[draft.id] = number
+            yield draft
+
+
+def _jsonl_draft(name: str, number: int, line: str) -> _Draft:
+    location = f"{name} line {number}"
+    values = parse_object(line, location)
+    key = next((key for key in ("text", "contents") if key in values), None)
+    if key is None:
+        keys = ", ".join(sorted(map(str, values))[:8]) or "no keys"
+        raise DataError(f'{location}: no "text" or "contents" (found: {keys[:200]}). Add the text or remove the line.')
+    body, title = values[key], values.get("title") or ""
+    id_ = values.get("id", f"line-{number}")
+    for column, value in ((key, body), ("title", title)):
+        if not isinstance(value, str):
+            raise DataError(f"{location}: {column!r} must be a string, not {type_name(value)}.")
+    if not isinstance(id_, str | int) or isinstance(id_, bool) or id_ == "":
+        raise DataError(f"{location}: 'id' must be a string or a whole number that is not empty.")
+    first, newline, remainder = body.partition("\n")
+    if key == "contents" and not title and newline and len(first) > 2 and first[0] == first[-1] == '"':
+        title, body = first[1:-1], remainder
+    # JSON can spell lone surrogates, which no file or server can carry.
+    id_, title, body = (text.encode("utf-8", "replace").decode() for text in (str(id_), title, body))
+    return _Draft(id_, " ".join(title.split()) or id_, tuple(id_.split()), tuple(read_plain(body)[1]), name)
 
 
 def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
@@ -218,7 +251,7 @@ def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
             words = [word for word in draft.name_words if word not in common and word.casefold() not in folded]
             title = f"{title} ({' '.join(words[:6])})" if words else title
         document = make_document(ids.take(slug(draft.id)), titles.take(title), draft.blocks, max_chars)
-        yield replace(document, path=draft.path)
+        yield replace(document, path=draft.path, text=draft.text)
 
 
 def title_from_name(name: str) -> str:

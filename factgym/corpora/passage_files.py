@@ -25,8 +25,9 @@ from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.corpus import Passage
-from factgym.corpora.documents import UniqueNames, read_folder
-from factgym.corpora.rows import PACKED, SUFFIXES, Row, read_rows, suffix_of, type_name
+from factgym.corpora.documents import EXTRACTED_GLOB, Folder, UniqueNames, read_folder
+from factgym.corpora.extraction import MODULES
+from factgym.corpora.rows import PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
 
 AUTO, FOLDER = "auto", "folder"
 MAX_ID_CHARS = 300
@@ -35,12 +36,20 @@ MAX_TEXT_CHARS = 1_000_000
 _IDS = ("id", "_id", "docid", "doc_id")
 
 
-def iter_passages(path: str | Path, *, layout: str = AUTO) -> Iterator[Passage]:
-    """Yield the passages of a file or folder one after another; arguments and errors as of `read_passages`."""
+def iter_passages(path: str | Path, *, layout: str = AUTO, on_bad: OnBad | None = None) -> Iterator[Passage]:
+    """Yield the passages of a file or folder one after another; arguments and errors as of `read_passages`.
+
+    on_bad: takes the error of a broken row, which is left out.
+    """
     path = Path(path)
     if not (files := row_files(path, layout)):
-        return (passage for document in read_folder(path).documents for passage in document.passages)
-    return _passages_of(files, layout)
+        return (passage for document in read_texts(path, on_bad).documents for passage in document.passages)
+    return _passages_of(files, layout, on_bad)
+
+
+def read_texts(path: Path, on_bad: OnBad | None = None) -> Folder:
+    """Return the documents of a folder of texts, or of one file, HTML, PDF and DOCX included."""
+    return read_folder(path, glob=EXTRACTED_GLOB, extract=True, on_bad=on_bad)
 
 
 def row_files(path: Path, layout: str = AUTO) -> list[Path]:
@@ -57,21 +66,28 @@ def row_files(path: Path, layout: str = AUTO) -> list[Path]:
     if path.is_file():
         return [path] if suffix_of(path) in SUFFIXES else []
     files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
-    if any(file.suffix.lower() in (".md", ".markdown", ".txt") for file in files):
+    if any(file.suffix.lower() in (".md", ".markdown", ".txt", *MODULES) for file in files):
         return []
     return [file for file in files if suffix_of(file) in SUFFIXES]
 
 
-def _passages_of(files: list[Path], layout_name: str) -> Iterator[Passage]:
+def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> Iterator[Passage]:
     """Yield the passages of files with ids that are unique among them. Raises DataError where there is none."""
     titles = TitleIds()
     lines: dict[str, str] = {}
     is_empty = True
     for file in files:
         layout: PassageLayout | None = None  # of a file: that of its first row
-        for row in read_rows(file):
-            layout = layout or choose_layout(layout_name, row)
-            for draft in layout.drafts(row):
+        for row in read_rows(file, on_bad=on_bad):
+            try:
+                layout = layout or choose_layout(layout_name, row)
+                drafts = list(layout.drafts(row))
+            except DataError as error:
+                if on_bad is None:
+                    raise
+                on_bad(error)
+                continue
+            for draft in drafts:
                 is_empty = False
                 title = draft.title or f"passage {row.number}"
                 id_ = draft.id or (titles.id_of(title, draft.text) if draft.is_shared else titles.new_id(title))
@@ -79,7 +95,10 @@ def _passages_of(files: list[Path], layout_name: str) -> Iterator[Passage]:
                     lines[id_] = f"line {row.number}"
                     yield Passage(id_, draft.title, draft.text)
                 elif not draft.is_shared:
-                    raise DataError(f"{row.location}: the id {id_[:80]!r} is at {lines[id_]} too. Make ids unique.")
+                    repeated = f"{row.location}: the id {id_[:80]!r} is at {lines[id_]} too. Make ids unique."
+                    if on_bad is None:
+                        raise DataError(repeated)
+                    on_bad(DataError(repeated))
     if is_empty:
         raise DataError(f"{files[0]}: holds no passage. Give rows with texts ({', '.join((*SUFFIXES, *PACKED))}).")
 

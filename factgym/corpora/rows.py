@@ -36,6 +36,11 @@ _SPACE = re.compile(r"\s*")
 
 Values = dict[str, Any]
 OnBytes = Callable[[bytes], None]
+OnBad = Callable[[DataError], None]
+"""Takes the error of a row that is left out."""
+
+_UNDECODED = re.compile(r"[\udc80-\udcff]")
+"""Bytes that are not UTF-8, as the error handler "surrogateescape" decodes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +100,23 @@ def read_rows(
     *,
     suffixes: Collection[str] | None = SUFFIXES,
     entries_key: str | None = None,
+    on_bad: OnBad | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of a file in order; blank lines are left out.
 
     on_bytes: called with every chunk that is read, unpacked and in order. suffixes: those that are accepted, None for
     any file name (unknown ones are read as JSON). entries_key: where a file is one JSON object with a list under this
-    key, its entries are the rows. Raises DataError.
+    key, its entries are the rows. on_bad: takes the error of a broken line, which is left out. Raises DataError, also with
+    `on_bad` for a file that cannot be read beyond its fault.
     """
     suffix = suffix_of(file)
     if suffixes is not None and suffix not in suffixes:
         formats = f"{', '.join(suffixes)} (or these with {', '.join(PACKED)})"
         raise DataError(f"{file}: the file name ends in none of {formats}. Convert or rename it.")
-    chunks = _decoded_chunks(file, on_bytes)
+    chunks = _decoded_chunks(file, on_bytes, "strict" if on_bad is None else "surrogateescape")
     if suffix in (".csv", ".tsv"):
-        return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",")
-    return _json_rows(file, chunks, entries_key)
+        return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",", on_bad)
+    return _json_rows(file, chunks, entries_key, on_bad)
 
 
 def parse_object(text: str, location: str) -> Values:
@@ -146,13 +153,13 @@ def _not_utf8(location: str, byte: int, column: int) -> DataError:
     return DataError(f"{location}: not UTF-8 (byte 0x{byte:02x} at column {column}). Save the file as UTF-8.")
 
 
-def _decoded_chunks(file: Path, on_bytes: OnBytes | None) -> Iterator[str]:
+def _decoded_chunks(file: Path, on_bytes: OnBytes | None, errors: str) -> Iterator[str]:
     """Yield the text of a file, chunk by chunk."""
     try:
         file_range = ByteRange(0, file.stat().st_size, detect_compression(file))
     except OSError as error:
         raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
-    decoder = codecs.getincrementaldecoder("utf-8-sig")()
+    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors)
     # For errors: the offset of the next chunk, and number and offset of the line that it continues.
     offset, line, line_start = 0, 1, 0
     for raw, _ in chain(read_chunks(file, file_range), ((b"", True),)):
@@ -195,11 +202,14 @@ def _numbered_lines(file: Path, chunks: Iterable[str], max_chars: int) -> Iterat
         yield number, "".join(parts)
 
 
-def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None) -> Iterator[Row]:
+def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_bad: OnBad | None) -> Iterator[Row]:
     head = next(filter(str.strip, chunks), "")
     chunks = chain((head,), chunks)
     if head.lstrip().startswith("["):
         yield from _JsonArray(file, chunks).rows()
+        return
+    if on_bad is not None and not entries_key:
+        yield from _lenient_json_rows(file, chunks, on_bad)
         return
     limit = MAX_OBJECT_CHARS if entries_key and suffix_of(file) == ".json" else MAX_ROW_CHARS
     lines = ((number, line) for number, line in _numbered_lines(file, chunks, limit) if line.strip())
@@ -221,6 +231,25 @@ def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None) -> It
     for number, entry in enumerate(entries, start=1):
         location = f"{file} entry {number}"
         yield Row(number, location, _as_object(entry, location))
+
+
+def _lenient_json_rows(file: Path, chunks: Iterator[str], on_bad: OnBad) -> Iterator[Row]:
+    """Yield the rows of JSON lines without the broken ones; a file that is one object over several lines is one row."""
+    lines = ((number, line) for number, line in _numbered_lines(file, chunks, MAX_ROW_CHARS) if line.strip())
+    is_first = True
+    for number, line in lines:
+        location = f"{file} line {number}"
+        try:
+            if mark := _UNDECODED.search(line):
+                raise _not_utf8(location, ord(mark[0]) - 0xDC00, mark.start() + 1)
+            if is_first and line.rstrip().endswith(("{", "[", ",")):
+                values, is_whole = _first_object(file, number, line, lines, MAX_ROW_CHARS)
+                yield Row(1 if is_whole else number, location, values)
+            else:
+                yield Row(number, location, parse_object(line, location))
+        except DataError as error:
+            on_bad(error)
+        is_first = False
 
 
 def _first_object(
@@ -327,7 +356,7 @@ class _JsonArray:
         self._buffer, self._position = "".join(parts), 0
 
 
-def _table_rows(file: Path, chunks: Iterator[str], delimiter: str) -> Iterator[Row]:
+def _table_rows(file: Path, chunks: Iterator[str], delimiter: str, on_bad: OnBad | None) -> Iterator[Row]:
     reader = csv.reader((line for _, line in _numbered_lines(file, chunks, MAX_ROW_CHARS)), delimiter=delimiter)
     names: list[str] | None = None
     first_line = 1
@@ -336,10 +365,20 @@ def _table_rows(file: Path, chunks: Iterator[str], delimiter: str) -> Iterator[R
             location = f"{file} line {first_line}"
             if names is None:
                 names = [name.strip() for name in fields]
-            elif len(fields) > len(names):
-                raise DataError(f"{location}: {len(fields)} fields under {len(names)} column names. Fix the row.")
+            elif error := _table_fault(fields, len(names), location):
+                if on_bad is None:
+                    raise error
+                on_bad(error)
             elif fields:
                 yield Row(first_line, location, dict(zip(names, fields, strict=False)))
             first_line = reader.line_num + 1
     except csv.Error as error:
         raise DataError(f"{file} line {first_line}: not readable as a table ({error}). Use JSON lines.") from None
+
+
+def _table_fault(fields: list[str], columns: int, location: str) -> DataError | None:
+    if len(fields) > columns:
+        return DataError(f"{location}: {len(fields)} fields under {columns} column names. Fix the row.")
+    if mark := next(filter(None, map(_UNDECODED.search, fields)), None):
+        return _not_utf8(location, ord(mark[0]) - 0xDC00, mark.start() + 1)
+    return None

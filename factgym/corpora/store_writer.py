@@ -63,10 +63,12 @@ def write_corpus(
     b: float = B,
     replace: bool = False,
     progress: OnProgress = lambda _: None,
+    notes: Callable[[], Mapping[str, Any]] = dict,
 ) -> None:
     """Write passages and their BM25 index to the folder `out`, which appears when it is whole.
 
-    source: a description for the manifest. replace: replace a corpus that is there. Raises DataError for a repeated id,
+    source: a description for the manifest. replace: replace a corpus that is there. notes: more entries of the
+    manifest, asked for when all passages are read. Raises DataError for a repeated id,
     for no passage and for more than `MAX_PASSAGES`, ConfigError for parameters out of range and where `out` exists.
     """
     check_parameters(k1, b)
@@ -111,6 +113,7 @@ def write_corpus(
             pad_file(folder / name)
         meta = {
             **{"passages": len(keys), "fingerprint": fingerprint.hexdigest(), "source": source, "analyser": ANALYSER},
+            **notes(),
             "bm25": {"k1": k1, "b": b, **statistics},
         }
         params = f"{INDEX}/params.index.json"

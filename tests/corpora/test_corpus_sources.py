@@ -1,0 +1,160 @@
+"""Sources of `build_corpus`: documents by libraries, broken records, tables and dumps."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from factgym.core.errors import DataError, MissingExtraError
+from factgym.corpora.build import build_corpus, document_text
+from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.extraction import Extractor
+from factgym.corpora.index import build_index
+from factgym.corpora.store import StoredCorpus
+
+SENTENCES = ("Refunds are paid within thirty days of the return.", "Annual plans renew on the first of March.")
+
+
+def write_pdf(path: Path, pages: tuple[str, ...]) -> None:
+    """Write a PDF by hand, as its specification lays out: objects, a cross-reference table, a trailer."""
+    kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
+    objects = ["<< /Type /Catalog /Pages 2 0 R >>", f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>"]
+    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    for number, text in enumerate(pages):
+        stream = f"BT /F1 12 Tf 72 700 Td ({text}) Tj ET"
+        fonts = f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R"
+        objects.append(f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] {fonts} >>")
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    raw, offsets = b"%PDF-1.4\n", []
+    for number, content in enumerate(objects, start=1):
+        offsets.append(len(raw))
+        raw += f"{number} 0 obj\n{content}\nendobj\n".encode()
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    size = len(objects) + 1
+    end = (
+        f"xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(raw)}\n"
+    )
+    path.write_bytes(raw + f"{end}%%EOF\n".encode())
+
+
+def write_docx(path: Path, paragraphs: tuple[str, ...]) -> None:
+    """Write the parts of Office Open XML that a text needs."""
+    head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
+    word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    office = "http://schemas.openxmlformats.org"
+    body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
+    main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
+    relations = f"{office}/package/2006/relationships"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "[Content_Types].xml",
+            f'{head}<Types xmlns="{office}/package/2006/content-types"><Default Extension="rels" '
+            'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+            f'<Override PartName="/word/document.xml" ContentType="{main}"/></Types>',
+        )
+        archive.writestr(
+            "_rels/.rels",
+            f'{head}<Relationships xmlns="{relations}"><Relationship Id="rId1" '
+            f'Type="{office}/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>',
+        )
+        archive.writestr(
+            "word/document.xml", f'{head}<w:document xmlns:w="{word}"><w:body>{body}</w:body></w:document>'
+        )
+
+
+def quoted(stored: StoredCorpus, folder: Path, query: str) -> tuple[str, str]:
+    """Return the document of the best hit for a query, and the text at the offsets in it."""
+    (hits,) = build_index(stored).search([query], 1)
+    document, start, end = stored.source_of(hits[0].id)
+    assert start is not None
+    return document, document_text(folder / document.partition("#")[0])[start:end]
+
+
+def test_html_pdf_and_docx_are_searched_and_quotes_lead_back(tmp_path: Path) -> None:
+    for module in ("markdownify", "mammoth", "pypdf"):
+        pytest.importorskip(module, reason="needs the extra 'documents': pip install -e '.[documents]'")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    write_pdf(docs / "refund policy.pdf", ("Nothing here.", f"{'Nothing of interest. ' * 90}{SENTENCES[0]}"))
+    write_docx(docs / "annual plans.docx", ("Plans", SENTENCES[1]))
+    html = (
+        "<html><head><title>Opening hours</title><style>p {}</style></head><body><nav>menu</nav><h2>Weekdays</h2>"
+        "<p>Offices <b>close</b> at\n <a href='x'>five</a>.</p><script>alert(1)</script><p>Not on Sunday.</p></body></html>"
+    )
+    (docs / "hours.html").write_text(html)
+    (docs / "note.md").write_text("# Note\n\nBring a pencil.\n")
+    stored = build_corpus(docs, tmp_path / "out")
+    document, text = quoted(stored, docs, "When are refunds paid?")
+    assert document == "refund policy.pdf#page=2" and text.endswith(SENTENCES[0])
+    document, text = quoted(stored, docs, "When do annual plans renew?")
+    assert document == "annual plans.docx" and text.endswith(SENTENCES[1])
+    document, text = quoted(stored, docs, "When do offices close?")
+    assert (document, " ".join(text.split())) == ("hours.html", "Offices close at five. Not on Sunday.")
+    assert quoted(stored, docs, "pencil") == ("note.md", "Bring a pencil.")
+    assert {"Opening hours › Weekdays", "Note"} <= {passage.title for passage in stored}
+    assert "menu" not in "".join(passage.text for passage in stored)
+
+
+def test_broken_documents_are_named_and_left_out_only_when_asked(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="needs the extra 'documents': pip install -e '.[documents]'")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("Offices are closed.\n")
+    (docs / "b.pdf").write_bytes(b"%PDF-1.4 cut off")
+    write_pdf(docs / "c.pdf", ("",))
+    (docs / "d.docx").write_bytes(b"PK\x03\x04 no archive")
+    (docs / "e.md").write_bytes(b"caf\xe9")
+    with pytest.raises(DataError, match=r"b.pdf: not readable .*--skip-bad"):
+        build_corpus(docs, tmp_path / "out")
+    bad = BadRecords()
+    stored = build_corpus(docs, tmp_path / "out", skip_bad=True, bad=bad)
+    assert [passage.text for passage in stored] == ["Offices are closed."]
+    assert bad.count == stored.meta["left_out"] == 4
+    assert sorted(message.partition(":")[0] for message in bad.messages) == ["b.pdf", "c.pdf", "d.docx", "e.md"]
+
+
+def test_extraction_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mammoth", reason="needs the extra 'documents': pip install -e '.[documents]'")
+    with zipfile.ZipFile(tmp_path / "bomb.docx", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b" " * 100_000_001)
+    (tmp_path / "deep.html").write_text("<div>" * 20_000 + "text")
+    (tmp_path / "a.html").write_text("<p>text</p>")
+    with Extractor() as extract:
+        with pytest.raises(DataError, match="bytes unpacked"):
+            extract(tmp_path / "bomb.docx")
+        with pytest.raises(DataError, match=r"nested too deeply|crashed"):
+            extract(tmp_path / "deep.html")
+        assert extract(tmp_path / "a.html") == "text"
+    with Extractor(max_seconds=0) as extract, pytest.raises(DataError, match="not extracted in 0 s"):
+        extract(tmp_path / "a.html")
+    monkeypatch.setattr("factgym.corpora.extraction.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'factgym\[documents\]'"):
+        build_corpus(tmp_path, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "name, content, messages",
+    [
+        (
+            "a.jsonl",
+            b'{"id": 0\n{"id": 1, "contents": "T\\nx"}\n{"id": 2}\n{"id": 1, "contents": "T\\ny"}\n'
+            b'{"id": 4, "contents": "caf\xe9"}\n[]\n{"id": 3, "contents": "T\\nz"}\n',
+            ["line 1: not valid JSON", "line 3: no 'contents'", "line 4: the id '1'", "line 5: not UTF-8", "line 6: a JSON"],
+        ),
+        ("a.tsv", b"id\ttext\ttitle\n1\tx\tT\n2\ty\tT\tmore\n5\tcaf\xe9\tT\n3\tz\tT\n", ["line 3: 4 fields", "line 4: not UTF-8"]),
+        ("a.json", b'[{"id": 1, "text": "x"}, {"id": 2, "text": ""}, {"id": 3, "text": "z"}]', ["a passage without text"]),
+    ],
+)  # fmt: skip
+def test_broken_rows_are_left_out_only_when_asked(
+    tmp_path: Path, name: str, content: bytes, messages: list[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError):
+        build_corpus(tmp_path / name, tmp_path / "out")
+    bad = BadRecords()
+    stored = build_corpus(tmp_path / name, tmp_path / "out", skip_bad=True, bad=bad)
+    assert [(passage.id, passage.text) for passage in stored] == [("1", "x"), ("3", "z")]
+    assert len(bad.messages) == len(messages)
+    assert all(part in message for part, message in zip(messages, bad.messages, strict=True)), bad.messages
