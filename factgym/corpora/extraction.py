@@ -12,6 +12,7 @@ nothing that a file refers to is opened.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -160,6 +161,9 @@ def _serve() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    # A library that prints does not write into the replies.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
     for line in sys.stdin:
         try:
             answer = {"text": extract_text(Path(json.loads(line)))}
@@ -171,8 +175,8 @@ def _serve() -> None:
             answer = {"error": f"too large or nested too deeply ({type(error).__name__})"}
         except Exception as error:  # noqa: BLE001  # the boundary of the libraries: a broken file is a reason, not a crash
             answer = {"error": f"not readable ({type(error).__name__}: {str(error)[:120]})"}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+        replies.write(json.dumps(answer) + "\n")
+        replies.flush()
 
 
 if __name__ == "__main__":
