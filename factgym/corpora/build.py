@@ -167,6 +167,8 @@ def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage
     for passage in document.passages:
         text = fold(passage.text)
         start = folded.find(text, position) if folded else -1
+        if start < 0 and document.text:
+            start, text = _find_lines(folded, passage.text, position)
         if start < 0:
             yield SourcedPassage(passage, name)
             continue
@@ -176,6 +178,18 @@ def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage
         end = next(offset for offset in offsets[position:] if offset > last)
         page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if is_pdf else ""
         yield SourcedPassage(passage, name + page, offsets[start], min(end, last + 1))
+
+
+def _find_lines(folded: str, passage: str, position: int) -> tuple[int, str]:
+    """Return the start and text of the range from a passage's first line to its last; -1 where there is none.
+
+    Between them lie page headers and the marks of lists and tables, which extracted texts have and passages do not.
+    """
+    lines = [fold(line.removeprefix("- ")) for line in passage.split("\n")]
+    start = folded.find(lines[0], position)
+    last = folded.find(lines[-1], start + (len(lines[0]) if len(lines) > 1 else 0)) if start >= 0 else -1
+    end = last + len(lines[-1])
+    return (start, folded[start:end]) if last >= 0 and end - start <= 2 * len(passage) else (-1, "")
 
 
 def document_text(path: str | Path) -> str:

@@ -12,13 +12,14 @@ nothing that a file refers to is opened.
 from __future__ import annotations
 
 import json
-import os
+import logging
+import multiprocessing
 import re
-import subprocess
 import sys
-import threading
 import zipfile
 from importlib.util import find_spec
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ class Extractor:
 
     def __init__(self, max_seconds: float = MAX_SECONDS) -> None:
         self._max_seconds = max_seconds
-        self._worker: subprocess.Popen[str] | None = None
+        self._worker: tuple[BaseProcess, Connection] | None = None
 
     def __enter__(self) -> Extractor:
         return self
@@ -60,37 +61,35 @@ class Extractor:
         if (size := file.stat().st_size) > MAX_BYTES:
             raise DataError(f"{size:,} bytes, over the limit of {MAX_BYTES:,}")
         if self._worker is None:
-            command = [sys.executable, "-m", "factgym.corpora.extraction"]
-            self._worker = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-            )
-        worker = self._worker
-        timer = threading.Timer(self._max_seconds, worker.kill)
-        timer.start()
+            # A fresh interpreter: a fork would copy the threads' locks of the caller.
+            spawn = multiprocessing.get_context("spawn")
+            requests, worker_end = spawn.Pipe()
+            process = spawn.Process(target=_serve, args=(worker_end,), daemon=True)
+            process.start()
+            worker_end.close()
+            self._worker = (process, requests)
+        connection = self._worker[1]
         try:
-            assert worker.stdin is not None and worker.stdout is not None
-            worker.stdin.write(json.dumps(str(file.absolute())) + "\n")
-            worker.stdin.flush()
-            reply = worker.stdout.readline()
-        except OSError:
-            reply = ""
-        finally:
-            is_late = not timer.is_alive()
-            timer.cancel()
-        if not reply.endswith("\n"):
+            connection.send_bytes(str(file.absolute()).encode("utf-8", "surrogateescape"))
+            if not connection.poll(self._max_seconds):
+                self._stop()
+                raise DataError(f"not extracted in {self._max_seconds:g} s")
+            # JSON, as a reply is not to be unpickled: the worker reads untrusted files.
+            answer = json.loads(connection.recv_bytes())
+        except (EOFError, OSError):
             self._stop()
-            raise DataError(
-                f"not extracted in {self._max_seconds:g} s" if is_late else "the library that reads it crashed"
-            )
-        answer = json.loads(reply)
+            raise DataError("the library that reads it crashed") from None
         if "error" in answer:
             raise DataError(answer["error"])
         return str(answer["text"])
 
     def _stop(self) -> None:
         if self._worker is not None:
-            self._worker.kill()
-            self._worker.communicate()
+            process, connection = self._worker
+            process.kill()
+            process.join()
+            process.close()
+            connection.close()
             self._worker = None
 
 
@@ -155,18 +154,20 @@ def _markdown(html: str) -> str:
     return f"# {title}\n\n{text}" if title and text and not soup.find("h1") else text
 
 
-def _serve() -> None:
-    """Answer each line of standard input, a path as JSON, by a line with its text or the reason that there is none."""
+def _serve(requests: Connection) -> None:
+    """Answer each message, a path, by JSON with its text or the reason that there is none."""
     if sys.platform != "win32":
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
-    # A library that prints does not write into the replies.
-    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    for line in sys.stdin:
+    logging.disable()
+    while True:
         try:
-            answer = {"text": extract_text(Path(json.loads(line)))}
+            file = Path(requests.recv_bytes().decode("utf-8", "surrogateescape"))
+        except (EOFError, OSError):
+            return
+        try:
+            answer = {"text": extract_text(file)}
             if len(answer["text"]) > MAX_BYTES:
                 answer = {"error": f"more than {MAX_BYTES:,} characters"}
         except DataError as error:
@@ -175,9 +176,4 @@ def _serve() -> None:
             answer = {"error": f"too large or nested too deeply ({type(error).__name__})"}
         except Exception as error:  # noqa: BLE001  # the boundary of the libraries: a broken file is a reason, not a crash
             answer = {"error": f"not readable ({type(error).__name__}: {str(error)[:120]})"}
-        replies.write(json.dumps(answer) + "\n")
-        replies.flush()
-
-
-if __name__ == "__main__":
-    _serve()
+        requests.send_bytes(json.dumps(answer).encode())
