@@ -27,12 +27,13 @@ from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import EXTRACTED_GLOB, Folder, UniqueNames, read_folder
 from factgym.corpora.extraction import MODULES
-from factgym.corpora.rows import PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
+from factgym.corpora.rows import COLUMNAR, PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
 
 AUTO, FOLDER = "auto", "folder"
 MAX_ID_CHARS = 300
 MAX_TITLE_CHARS = 200
 MAX_TEXT_CHARS = 1_000_000
+_ROW_SUFFIXES = (*SUFFIXES, *COLUMNAR)
 _IDS = ("id", "_id", "docid", "doc_id")
 
 
@@ -64,11 +65,13 @@ def row_files(path: Path, layout: str = AUTO) -> list[Path]:
     if layout != AUTO:
         check_layout(layout)
     if path.is_file():
-        return [path] if suffix_of(path) in SUFFIXES else []
+        return [path] if suffix_of(path) in _ROW_SUFFIXES else []
     files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
     if any(file.suffix.lower() in (".md", ".markdown", ".txt", *MODULES) for file in files):
         return []
-    return [file for file in files if suffix_of(file) in SUFFIXES]
+    # Beside the tables of a data set that `datasets` saved are its description and state in JSON.
+    tables = [file for file in files if file.suffix.lower() == ".arrow"]
+    return tables or [file for file in files if suffix_of(file) in _ROW_SUFFIXES]
 
 
 def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> Iterator[Passage]:
@@ -78,7 +81,7 @@ def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> I
     is_empty = True
     for file in files:
         layout: PassageLayout | None = None  # of a file: that of its first row
-        for row in read_rows(file, on_bad=on_bad):
+        for row in read_rows(file, on_bad=on_bad, suffixes=_ROW_SUFFIXES):
             try:
                 layout = layout or choose_layout(layout_name, row)
                 drafts = list(layout.drafts(row))
@@ -100,7 +103,9 @@ def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> I
                         raise DataError(repeated)
                     on_bad(DataError(repeated))
     if is_empty:
-        raise DataError(f"{files[0]}: holds no passage. Give rows with texts ({', '.join((*SUFFIXES, *PACKED))}).")
+        raise DataError(
+            f"{files[0]}: holds no passage. Give rows with texts ({', '.join((*_ROW_SUFFIXES, *PACKED))})."
+        )
 
 
 # Paragraphs that question files carry. Gold evidence read off a question file points into the corpus that is read off the

@@ -1,4 +1,5 @@
-"""Rows of data files, read as a stream: JSON lines, JSON arrays, one JSON object, CSV and TSV, packed or not.
+"""Rows of data files, read as a stream: JSON lines, JSON arrays, one JSON object, CSV and TSV, packed or not;
+Parquet and Arrow.
 
 Memory stays bounded by the longest row, however large the file is: a JSON array is decoded entry by entry. Every fault
 is a DataError that names the file, the line or entry, and the field.
@@ -16,7 +17,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import DataError
+from factgym.core.errors import DataError, MissingExtraError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import ByteRange, detect_compression, read_chunks
 
@@ -30,9 +31,13 @@ MAX_BYTES = 64_000_000_000
 """Bytes of a file, unpacked: a bound on the size that a packed file expands to."""
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+COLUMNAR = (".parquet", ".arrow")
+"""Tables that pyarrow reads (extra `export`); `datasets` saves ".arrow"."""
+
 PACKED = (".gz", ".bz2", ".xz")
 
 _SPACE = re.compile(r"\s*")
+_BATCH_ROWS = 1_000
 
 Values = dict[str, Any]
 OnBytes = Callable[[bytes], None]
@@ -113,6 +118,8 @@ def read_rows(
     if suffixes is not None and suffix not in suffixes:
         formats = f"{', '.join(suffixes)} (or these with {', '.join(PACKED)})"
         raise DataError(f"{file}: the file name ends in none of {formats}. Convert or rename it.")
+    if suffix in COLUMNAR:
+        return _columnar_rows(file, suffix)
     chunks = _decoded_chunks(file, on_bytes, "strict" if on_bad is None else "surrogateescape")
     if suffix in (".csv", ".tsv"):
         return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",", on_bad)
@@ -382,3 +389,30 @@ def _table_fault(fields: list[str], columns: int, location: str) -> DataError | 
     if mark := next(filter(None, map(_UNDECODED.search, fields)), None):
         return _not_utf8(location, ord(mark[0]) - 0xDC00, mark.start() + 1)
     return None
+
+
+def _columnar_rows(file: Path, suffix: str) -> Iterator[Row]:
+    """Yield the rows of a Parquet file, or of an Arrow stream or file, by batches. Raises MissingExtraError."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(f"{file.name}: reading {suffix} files", "export") from error
+    number = 0
+    try:
+        if suffix == ".parquet":
+            batches = pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS)
+        else:
+            try:
+                batches = pa.ipc.open_stream(pa.memory_map(str(file)))
+            except pa.ArrowInvalid:
+                table = pa.ipc.open_file(pa.memory_map(str(file)))
+                batches = map(table.get_batch, range(table.num_record_batches))
+        for batch in batches:
+            for start in range(0, batch.num_rows, _BATCH_ROWS):
+                for values in batch.slice(start, _BATCH_ROWS).to_pylist():
+                    number += 1
+                    yield Row(number, f"{file} row {number}", values)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        problem = f"cannot be read after row {number} ({str(error)[:120]})"
+        raise DataError(f"{file}: {problem}. Copy or download it again.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -158,3 +159,28 @@ def test_broken_rows_are_left_out_only_when_asked(
     assert [(passage.id, passage.text) for passage in stored] == [("1", "x"), ("3", "z")]
     assert len(bad.messages) == len(messages)
     assert all(part in message for part, message in zip(messages, bad.messages, strict=True)), bad.messages
+
+
+def test_parquet_and_saved_data_sets_are_read(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs the extra 'export': pip install -e '.[export]'")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rows = [{"id": str(number), "title": "T", "text": f"text {number}"} for number in range(2_500)]
+    expected = [(row["id"], row["text"]) for row in rows]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
+    assert [(p.id, p.text) for p in build_corpus(tmp_path / "a.parquet", tmp_path / "a")] == expected
+    with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as file, pa.ipc.new_file(file, pa.table({"id": [1]}).schema):
+        pass
+    (tmp_path / "c.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
+    for name, message in (("b.arrow", "holds no passage"), ("c.parquet", "cannot be read after row 0")):
+        with pytest.raises(DataError, match=message):
+            build_corpus(tmp_path / name, tmp_path / "out")
+    datasets = pytest.importorskip("datasets", reason="needs the package datasets")
+    datasets.Dataset.from_list(rows).save_to_disk(tmp_path / "saved")
+    assert [(p.id, p.text) for p in build_corpus(tmp_path / "saved", tmp_path / "d")] == expected
+
+
+def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingExtraError, match=r"pip install 'factgym\[export\]'"):
+        build_corpus(tmp_path / "a.parquet", tmp_path / "out")
