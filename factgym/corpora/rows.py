@@ -213,7 +213,7 @@ def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_ba
     head = next(filter(str.strip, chunks), "")
     chunks = chain((head,), chunks)
     if head.lstrip().startswith("["):
-        yield from _JsonArray(file, chunks).rows()
+        yield from _JsonArray(file, chunks if on_bad is None else _decoded_only(file, chunks)).rows()
         return
     if on_bad is not None and not entries_key:
         yield from _lenient_json_rows(file, chunks, on_bad)
@@ -238,6 +238,17 @@ def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_ba
     for number, entry in enumerate(entries, start=1):
         location = f"{file} entry {number}"
         yield Row(number, location, _as_object(entry, location))
+
+
+def _decoded_only(file: Path, chunks: Iterator[str]) -> Iterator[str]:
+    """Yield chunks. Raises DataError for bytes that are not UTF-8: an array cannot be read beyond a broken entry."""
+    line = 1
+    for chunk in chunks:
+        if mark := _UNDECODED.search(chunk):
+            line += chunk.count("\n", 0, mark.start())
+            raise DataError(f"{file} line {line}: not UTF-8. Save the file as UTF-8.")
+        line += chunk.count("\n")
+        yield chunk
 
 
 def _lenient_json_rows(file: Path, chunks: Iterator[str], on_bad: OnBad) -> Iterator[Row]:

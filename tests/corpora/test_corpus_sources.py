@@ -161,6 +161,13 @@ def test_broken_rows_are_left_out_only_when_asked(
     assert all(part in message for part, message in zip(messages, bad.messages, strict=True)), bad.messages
 
 
+def test_an_array_is_not_read_beyond_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'[{"id": 1, "text": "x"},\n{"id": 2, "text": "caf\xe9"}]')
+    for skip_bad in (False, True):
+        with pytest.raises(DataError, match=r"line 2.*not UTF-8"):
+            build_corpus(tmp_path / "a.json", tmp_path / "out", skip_bad=skip_bad)
+
+
 def test_parquet_and_saved_data_sets_are_read(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow", reason="needs the extra 'export': pip install -e '.[export]'")
     pq = pytest.importorskip("pyarrow.parquet")
