@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from factgym.cli.display import Display
-from factgym.cli.options import KeyValues, key_value, parse_settings
+from factgym.cli.options import parse_settings
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ corpus_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-IndexSettings = Annotated[KeyValues, key_value("Setting of the index, such as --set encoder=PATH; may be repeated.")]
+IndexSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the index, such as --set encoder=PATH. Repeatable."),
+]
 CorpusPath = Annotated[
     Path, typer.Argument(metavar="CORPUS", help="A corpus on disk, or a file or folder of passages.")
 ]
