@@ -228,7 +228,7 @@ def test_paths_layouts_and_suffixes_that_do_not_exist_are_refused(tmp_path: Path
     with pytest.raises(DataError, match=r"line 1: no passage that is understood; .* Understood: squad"):
         read_passages(file, layout="squad")
     with pytest.raises(DataError, match="no document found"):
-        read_passages(written(tmp_path / "a.pdf", "x"))
+        read_passages(written(tmp_path / "a.png", "x"))
 
 
 @settings(deadline=None, max_examples=40)
