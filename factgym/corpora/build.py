@@ -31,7 +31,9 @@ from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.documents import Document
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
+from factgym.corpora.http_client import is_remote, server_address
 from factgym.corpora.passage_files import AUTO, iter_passages, read_texts, row_files
+from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import PACKED
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
@@ -61,12 +63,15 @@ _logger = logging.getLogger(__name__)
 def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None = None) -> Corpus:
     """Return the passages of a file or folder as a corpus; once a process.
 
-    path: a folder that `factgym corpus build` wrote is opened; anything else is read. layout: a name of
+    path: a folder that `factgym corpus build` wrote is opened, the URL of a retrieval server stands for the passages
+    that it returns (`RetrievedCorpus`), anything else is read. layout: a name of
     `passage_files.LAYOUTS`, "folder" (Markdown, text and JSON lines, cut into passages), or "auto" to detect it.
     on_disk: build the corpus in the user's cache and open it there, by default where its files of rows have
     `ON_DISK_FROM` bytes or more; False to hold the passages in memory. Raises ConfigError for a path that does not exist
     or an unknown layout, DataError with file and line for content that cannot be used.
     """
+    if is_remote(path):
+        return shared(("retrieved corpus", path), lambda: RetrievedCorpus(path))
     path = Path(path)
     if is_stored_corpus(path):
         return shared(("stored corpus", str(path.absolute())), lambda: StoredCorpus(path))
@@ -82,6 +87,9 @@ def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None 
 
 def check_corpus(path: str | Path) -> None:
     """Raise ConfigError for a path that does not exist, DataError for a corpus on disk that cannot be opened."""
+    if is_remote(path):
+        server_address(str(path))
+        return
     if not Path(path).exists():
         raise ConfigError(f"corpus={str(path)!r} does not exist: give a file or folder of passages")
     if is_stored_corpus(path):

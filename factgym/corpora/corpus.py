@@ -34,12 +34,13 @@ class UnknownPassageError(FactgymError, LookupError):
 class Corpus(Immutable):
     """Passages by id and in order. Raises `DataError` for a repeated id."""
 
-    __slots__ = ("_by_id", "_fingerprint", "_passages")
+    __slots__ = ("_by_id", "_fingerprint", "_passages", "_positions")
 
     def __init__(self, passages: Iterable[Passage]) -> None:
         self._passages: Sequence[Passage] = tuple(passages)
         self._by_id = {passage.id: passage for passage in self._passages}
         self._fingerprint = ""
+        self._positions: dict[str, int] = {}
         if len(self._by_id) != len(self._passages):
             counts = Counter(passage.id for passage in self._passages)
             repeated = next(id_ for id_, count in counts.items() if count > 1)
@@ -72,6 +73,12 @@ class Corpus(Immutable):
     def find(self, passage_id: object) -> Passage | None:
         """Return the passage with this id, None where there is none."""
         return self._find(passage_id)
+
+    def position(self, passage_id: str) -> int:
+        """Return the position of a passage in the order of the corpus, -1 for an unknown id."""
+        if not self._positions:
+            self._positions = {passage.id: position for position, passage in enumerate(self)}
+        return self._positions.get(passage_id, -1)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over ids, titles and texts in order; computed once."""

@@ -8,7 +8,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
-from urllib.parse import SplitResult
+from urllib.parse import SplitResult, urlsplit
 
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.strict_json import clean_text
@@ -28,6 +28,23 @@ class ServerUnavailableError(FactgymError, RuntimeError):
 
 class _StaleConnectionError(Exception):
     """A pooled connection that the server has closed meanwhile."""
+
+
+def is_remote(name: object) -> bool:
+    """Whether an index or a corpus is named by the URL of a server."""
+    return isinstance(name, str) and name.startswith(("http://", "https://"))
+
+
+def server_address(url: str) -> SplitResult:
+    """Return the parts of a server's address; a final `/retrieve` is left out. Raises ConfigError for any other text."""
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable() or " " in url:
+        raise ConfigError(f"{url[:80]!r} is no address of a server: write http://HOST:PORT")
+    return parts._replace(path=parts.path.rstrip("/").removesuffix("/retrieve").rstrip("/"))
 
 
 def printable(text: str) -> str:

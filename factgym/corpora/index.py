@@ -20,11 +20,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, runtime_checkable
-from urllib.parse import SplitResult, urlsplit
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.http_client import is_remote, server_address
+from factgym.corpora.retrieved import RetrievedCorpus
 
 
 class Hit(NamedTuple):
@@ -89,6 +90,8 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
     """
     check_index(index, **options)
     corpus = Corpus.of(passages)
+    if isinstance(corpus, RetrievedCorpus) and isinstance(index, str) and not is_remote(index):
+        raise ConfigError(f"the passages of {corpus!r} are not here to be indexed: give its server or object as index")
     if isinstance(index, str):
         module, _, name = kind_of(index).builder.partition(":")
         arguments = (corpus, index) if is_remote(index) else (corpus,)
@@ -118,11 +121,6 @@ def check_index(index: IndexChoice, **options: Any) -> None:
         raise ConfigError(_expected(index))
 
 
-def is_remote(index: object) -> bool:
-    """Whether an index is named by the URL of a server."""
-    return isinstance(index, str) and index.startswith(("http://", "https://"))
-
-
 def kind_of(index: str) -> _Kind:
     """Return the kind of an index by its name or URL. Raises ConfigError for another text."""
     if is_remote(index):
@@ -134,18 +132,6 @@ def kind_of(index: str) -> _Kind:
             f"{did_you_mean(index[:80], _KINDS)}"
         )
     return _KINDS[index]
-
-
-def server_address(url: str) -> SplitResult:
-    """Return the parts of a server's address; a final `/retrieve` is left out. Raises ConfigError for any other text."""
-    try:
-        parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_valid = False
-    if not is_valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable() or " " in url:
-        raise ConfigError(f"{url[:80]!r} is no address of a server: write http://HOST:PORT")
-    return parts._replace(path=parts.path.rstrip("/").removesuffix("/retrieve").rstrip("/"))
 
 
 def _expected(value: object) -> str:
@@ -190,8 +176,8 @@ class CheckedIndex(Immutable):
                 actual = f"{len(hits)} hits" if isinstance(hits, list | tuple) else type(hits).__name__
                 raise ConfigError(f"{name} gave {actual} where a list of at most k={k} hits is expected")
             by_id: dict[str, Hit] = {}
-            for hit in map(partial(_checked_hit, name), hits):
-                if hit.id not in self._corpus:
+            for hit in map(partial(_checked_hit, name, self._corpus), hits):
+                if not isinstance(self._corpus, RetrievedCorpus) and hit.id not in self._corpus:
                     raise ConfigError(f"{name} returned {hit.id[:80]!r}, which is no passage of this corpus")
                 if hit.id in by_id:
                     raise ConfigError(f"{name} returned {hit.id[:80]!r} twice for one query")
@@ -207,7 +193,9 @@ class CheckedIndex(Immutable):
         return f"{kind.__module__}.{kind.__qualname__}:{self._corpus.fingerprint()}"
 
 
-def _checked_hit(name: str, hit: Any) -> Hit:
+def _checked_hit(name: str, corpus: Corpus, hit: Any) -> Hit:
+    if isinstance(corpus, RetrievedCorpus):
+        hit = _retrieved_hit(name, corpus, hit)
     if not isinstance(hit, list | tuple) or len(hit) != 2 or not isinstance(hit[0], str):
         raise ConfigError(f"{name} gave the hit {str(hit)[:80]!r}: expected a pair (passage id, score)")
     try:
@@ -217,6 +205,18 @@ def _checked_hit(name: str, hit: Any) -> Hit:
     if math.isnan(score):
         raise ConfigError(f"{name} gave the score {str(hit[1])[:40]!r}: expected a number")
     return Hit(hit[0], score)
+
+
+def _retrieved_hit(name: str, corpus: RetrievedCorpus, hit: Any) -> tuple[str, Any]:
+    """Return id and score of a hit that brings its document, which the corpus then holds. A bare document scores 0."""
+    document = hit.get("document", hit) if isinstance(hit, Mapping) else None
+    passage = corpus.add(document)
+    if passage is None:
+        raise ConfigError(
+            f'{name} gave the hit {str(hit)[:80]!r}: expected {{"document": {{"id": …, "contents": …}}, "score": …}}, as '
+            "its passages are not here"
+        )
+    return passage.id, hit.get("score", 0.0)
 
 
 # Fusion.
@@ -248,7 +248,6 @@ class HybridIndex(Immutable):
         if not indexes or constant < 0 or depth < 1:
             raise ConfigError("a hybrid index needs at least one index, constant >= 0 and depth >= 1")
         self._corpus = Corpus.of(passages)
-        self._order = {passage_id: i for i, passage_id in enumerate(self._corpus.ids)}
         self._indexes = tuple(indexes)
         self.constant = constant
         self.depth = depth
@@ -262,7 +261,12 @@ class HybridIndex(Immutable):
             for ranking in rankings:
                 for rank, hit in enumerate(ranking, start=1):
                     scores[hit.id] = scores.get(hit.id, 0.0) + 1.0 / (self.constant + rank)
-            ranked = sorted(scores.items(), key=lambda entry: (-entry[1], self._order[entry[0]]))
+            # Positions may be read from disk: they are needed of the entries from the k-th score on alone.
+            lowest = sorted(scores.values(), reverse=True)[:k][-1:] or [0.0]
+            ranked = sorted(
+                (entry for entry in scores.items() if entry[1] >= lowest[0]),
+                key=lambda entry: (-entry[1], self._corpus.position(entry[0])),
+            )
             results.append([Hit(passage_id, score) for passage_id, score in ranked[:k]])
         return results
 

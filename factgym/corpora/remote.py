@@ -1,7 +1,7 @@
 """The client of a retrieval server: `index="http://127.0.0.1:8000"` wherever an index is named.
 
-The server searches, the passages stay here: a hit is an id of the local corpus, and no text of the server is used. Any
-server with Search-R1's `/retrieve` will do. Of one with `/health`, as `factgym serve retrieval` has it, the corpus is
+The server searches, the passages stay here: a hit is an id of the local corpus, and no text of the server is used; over a
+`RetrievedCorpus` the passages are those that the server returns. Any server with Search-R1's `/retrieve` will do. Of one with `/health`, as `factgym serve retrieval` has it, the corpus is
 compared with the local one, at the start and whenever the connection was lost.
 
 Searches of one process that wait at the same time become one request. Lost connections, timeouts and answers with
@@ -21,8 +21,9 @@ from typing import Any
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, printable
-from factgym.corpora.index import Hit, check_request, index_fingerprint, server_address
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, printable, server_address
+from factgym.corpora.index import Hit, check_request, index_fingerprint
+from factgym.corpora.retrieved import RetrievedCorpus, parse_health
 
 TIMEOUT = 60.0
 """Seconds of silence after which a request counts as lost."""
@@ -42,7 +43,7 @@ _START = "factgym serve retrieval SOURCE --host HOST --port PORT"
 
 
 class RemoteIndex(Immutable):
-    """Search by a server over the passages of the local corpus.
+    """Search by a server over the passages of the local corpus, or over its own for a `RetrievedCorpus`.
 
     timeout: seconds of silence after which a request counts as lost. retry_seconds: how long one is tried again.
     connections: requests at a time. Safe under threads and after a fork. Proxies of the environment are not used.
@@ -92,11 +93,11 @@ class RemoteIndex(Immutable):
         return results
 
     def fingerprint(self) -> str:
-        """The fingerprint of the server's index; of its address and the corpus where it tells none."""
+        """The fingerprint of the server's index; of the corpus where it tells none. Independent of the address."""
         index = self._health.get("index")
         if isinstance(index, str) and _FINGERPRINT.fullmatch(index):
             return index
-        return index_fingerprint("remote", {"url": self.url}, [self._corpus.fingerprint()])
+        return index_fingerprint("remote", {}, [self._corpus.fingerprint()])
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(RemoteIndex, **self._options), (self._corpus, self.url)
@@ -116,11 +117,8 @@ class RemoteIndex(Immutable):
 
     def _check_health(self, status: int, answer: bytes) -> Mapping[str, Any]:
         """Return the answer of `/health`, empty where the server has none, as Search-R1's. Raises ConfigError for another corpus."""
-        try:
-            health = json.loads(answer) if status == 200 else {}
-        except (ValueError, RecursionError):
-            health = {}
-        fingerprint = health.get("corpus") if isinstance(health, dict) else None
+        health = parse_health(status, answer)
+        fingerprint = health.get("corpus")
         if not isinstance(fingerprint, str):
             return {}
         local = self._corpus.fingerprint()
@@ -163,6 +161,10 @@ class RemoteIndex(Immutable):
             raise self._fault('a hit without {"document": {"id": …}}')
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= _MAX_SCORE:
             raise self._fault("a hit whose score is no number")
+        if isinstance(self._corpus, RetrievedCorpus):
+            if (passage := self._corpus.add(document)) is None:
+                raise self._fault('a hit without {"document": {"id": …, "contents": …}}')
+            return Hit(passage.id, float(score))
         passage_id = str(value)
         if passage_id not in self._corpus:
             raise self._fault(

@@ -90,7 +90,7 @@ class StoredCorpus(Corpus):
     def source_of(self, passage_id: str) -> SourceSpan:
         """Return where a passage comes from. Raises `UnknownPassageError`."""
         self.get(passage_id)
-        index = self._position(passage_id)
+        index = self.position(passage_id)
         document = self._read_fields(index)[2]
         start, end = (
             self.folder["spans.npy"][2 * index : 2 * index + 2].tolist() if "spans.npy" in self.folder else (-1, -1)
@@ -110,16 +110,16 @@ class StoredCorpus(Corpus):
                 yield Passage(fields[i], fields[i + 1], fields[i + 3])
 
     def __contains__(self, passage_id: object) -> bool:
-        return isinstance(passage_id, str) and self._position(passage_id) >= 0
+        return isinstance(passage_id, str) and self.position(passage_id) >= 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredCorpus, (str(self.path), self._fingerprint)
 
     def _find(self, passage_id: object) -> Passage | None:
-        index = self._position(passage_id) if isinstance(passage_id, str) else -1
+        index = self.position(passage_id) if isinstance(passage_id, str) else -1
         return self.read(index) if index >= 0 else None
 
-    def _position(self, passage_id: str) -> int:
+    def position(self, passage_id: str) -> int:
         """Return the index of a passage, -1 for an unknown id."""
         positions = equal_range(self._id_keys, hash_key(passage_id.encode("utf-8", ENCODING_ERRORS)))
         for index in self._id_order[positions.start : positions.stop].tolist():

@@ -12,6 +12,7 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,8 @@ TERMS = f"{INDEX}/terms.txt"
 
 COMPILED_FROM = 50_000
 """Passages from which it is worth loading numba, which takes a second and some fifty megabytes."""
+
+_log = logging.getLogger(__name__)
 
 kernels_module = LazyModule("factgym.corpora.store_kernels")
 
@@ -121,12 +124,20 @@ def build_bm25s(corpus: Corpus, **options: float) -> Bm25Base:
 
 
 def _saved_index(corpus: Corpus, options: Mapping[str, float]) -> StoredBm25 | None:
-    """Return the saved index where it has the requested parameters."""
+    """Return the saved index where it has the requested parameters; warns where it has others."""
     if not isinstance(corpus, StoredCorpus):
         return None
     parameters = corpus.meta["bm25"]
     requested = {"k1": K1, "b": B, **options}
-    return StoredBm25(corpus) if all(parameters[name] == requested[name] for name in ("k1", "b")) else None
+    if all(parameters[name] == requested[name] for name in ("k1", "b")):
+        return StoredBm25(corpus)
+    _log.warning(
+        "%s has BM25 with k1=%s and b=%s; one with k1=%s and b=%s is built in memory now. "
+        "`factgym corpus build SOURCE FOLDER --k1 %s --b %s` keeps it on disk",
+        *(corpus.path, parameters["k1"], parameters["b"]),
+        *(requested["k1"], requested["b"], requested["k1"], requested["b"]),
+    )
+    return None
 
 
 def saved_params(k1: float, b: float, passages: int) -> dict[str, Any]:

@@ -27,7 +27,9 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import ANALYSER, K1, SMALL, B, Bm25sIndex
 from factgym.corpora.dense import Encoder, as_encoder
-from factgym.corpora.index import Index, build_index, check_index, check_request, index_fingerprint, is_remote
+from factgym.corpora.http_client import is_remote
+from factgym.corpora.index import Index, build_index, check_index, check_request, index_fingerprint
+from factgym.corpora.retrieved import read_health
 from factgym.datasets.evidence import (
     CACHED_CLAIMS,
     ClaimCache,
@@ -131,7 +133,10 @@ class EvidenceSearch(Immutable):
         return self._searchable(claim)[0]
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex over the store's fingerprint, scope, index and options; builds nothing."""
+        """SHA-256 in hex over the store's fingerprint, scope, index and options; builds nothing.
+
+        A server counts by the fingerprint of its index, which is asked for: ServerUnavailableError where none answers.
+        """
         # JSON scalars as they are, an encoder by its name, other objects by their type.
         options: dict[str, Any] = {}
         for key, value in self._options.items():
@@ -139,6 +144,8 @@ class EvidenceSearch(Immutable):
             type_name = name if isinstance(name, str) else f"{type(value).__module__}.{type(value).__qualname__}"
             options[key] = value if value is None or isinstance(value, bool | int | float | str) else type_name
         settings = {"scope": self.scope, "index": self.index, **options}
+        if is_remote(self.index):  # what a server searches with: not its address, nor how it is reached
+            settings = {"scope": self.scope, "index": "remote", "server": read_health(self.index).get("index")}
         return index_fingerprint("averitec-search", settings, [self.store.fingerprint()])
 
     def describe(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from factgym.core.tasks import Immutable
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, Index, build_index
+from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.tools.toolbox import tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -39,6 +40,11 @@ class PassageLibrary(Immutable):
     def __len__(self) -> int:
         return len(self.corpus)
 
+    @property
+    def total(self) -> int | None:
+        """Number of passages; None where a server does not tell it."""
+        return self.corpus.size if isinstance(self.corpus, RetrievedCorpus) else len(self.corpus)
+
     def page(self, start: int, stop: int) -> Sequence[Passage]:
         """Passages `start` to `stop` in corpus order."""
         return self.corpus.passages[start:stop]
@@ -49,6 +55,8 @@ class PassageLibrary(Immutable):
 
     def suggest(self, passage_id: str) -> str:
         """Return a hint with the nearest id; empty in a large library."""
+        if isinstance(self.corpus, RetrievedCorpus):
+            return " Only passages that a search returned can be read."
         return did_you_mean(passage_id, self.corpus.ids) if len(self.corpus) <= _MAX_SUGGESTION_IDS else ""
 
     def search(self, query: str, k: int) -> Sequence[Hit]:
@@ -87,7 +95,7 @@ class Page:
 class SearchResult:
     """Search results: (id, title, condensed text), best first."""
 
-    total: int
+    total: int | None
     entries: tuple[tuple[str, str, str], ...]
 
 
@@ -96,14 +104,20 @@ def _render_page(data: Page) -> str:
     return "\n".join([f"Page {data.page} of {data.pages}, {data.total} passages.", *lines])
 
 
+def none_of(total: int | None) -> str:
+    """Return the subject of "matches" for a search without hits."""
+    return "No passage" if total is None else f"None of the {total} passages"
+
+
 def _render_results(data: SearchResult) -> str:
     if not data.entries:
-        return f"None of the {data.total} passages matches. Try other words."
+        return f"{none_of(data.total)} matches. Try other words."
     lines = [
         f'<result id="{attribute(id_)}" title="{attribute(title)}">{text}</result>'
         for id_, title, text in data.entries
     ]
-    return "\n".join([f"{len(lines)} of {data.total} passages, best first. Read one before you cite it.", *lines])
+    of_total = "" if data.total is None else f" of {data.total}"
+    return "\n".join([f"{len(lines)}{of_total} passages, best first. Read one before you cite it.", *lines])
 
 
 def _render_passage(data: Passage) -> str:
@@ -118,6 +132,8 @@ def list_passages(state: EvidenceState, page: Annotated[int, Field(ge=1, le=1_00
     Args:
         page: Which page, from 1.
     """
+    if isinstance(state.library.corpus, RetrievedCorpus):
+        raise ToolError("no_list", "These passages cannot be listed: search them.")
     total = len(state.library)
     pages = max(1, -(-total // PAGE_SIZE))
     if page > pages:
@@ -142,7 +158,7 @@ def search(
     passages = [passage for hit in library.search(query, k) if (passage := library.find(hit.id)) is not None]
     texts = map(neutralise, library.condense(passages, query))
     entries = ((passage.id, passage.title, text) for passage, text in zip(passages, texts, strict=True))
-    return SearchResult(len(library), tuple(entries))
+    return SearchResult(library.total, tuple(entries))
 
 
 @tool(render=_render_passage, tags=("id",))

@@ -32,7 +32,7 @@ from factgym.corpora.cooccurrence.infinigram import InfinigramCounter
 from factgym.corpora.cooccurrence.remote import RemoteCounter
 from factgym.corpora.cooccurrence.store import Store, memory_store, open_store, preload_store, start_preload
 from factgym.corpora.cooccurrence.tokenizer import Case
-from factgym.corpora.index import is_remote
+from factgym.corpora.http_client import is_remote
 
 Semantics = Literal["infini-gram", "window"]
 

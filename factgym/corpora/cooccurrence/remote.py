@@ -30,8 +30,8 @@ from factgym.corpora.http_client import (
     ServerUnavailableError,
     error_detail,
     printable,
+    server_address,
 )
-from factgym.corpora.index import server_address
 
 NO_COUNT = -1
 """Count of a query that no server answered: neutral in the reward."""

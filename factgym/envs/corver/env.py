@@ -31,7 +31,7 @@ from factgym.rewards.corver.format import ANSWER, THINK, THINK_END
 from factgym.rewards.corver.rubrics import RUBRICS
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion, sentence_returns
 from factgym.rewards.rubric import Rubric
-from factgym.tools.evidence import PassageLibrary
+from factgym.tools.evidence import PassageLibrary, none_of
 from factgym.tools.toolbox import Toolbox, tool
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -57,14 +57,14 @@ class SearchBackend:
 class SearchResult:
     """Passages, best first, and the size of the library."""
 
-    total: int
+    total: int | None
     passages: tuple[Passage, ...]
     max_chars: int
 
 
 def _render(result: SearchResult) -> str:
     if not result.passages:
-        return f"None of the {result.total} passages matches. Try other words."
+        return f"{none_of(result.total)} matches. Try other words."
     lines = []
     for passage in result.passages:
         cut = len(passage.text) - result.max_chars
@@ -87,7 +87,7 @@ def search(
     """
     passages = (backend.library.find(hit.id) for hit in backend.library.search(query, k))
     matches = tuple(passage for passage in passages if passage is not None)
-    return SearchResult(len(backend.library), matches, backend.max_passage_chars)
+    return SearchResult(backend.library.total, matches, backend.max_passage_chars)
 
 
 @dataclass(frozen=True, slots=True)

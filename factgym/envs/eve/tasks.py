@@ -19,6 +19,7 @@ from factgym.core.tasks import shared
 from factgym.corpora.build import check_corpus, read_passages
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.index import Hit
+from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.datasets.multihop import TRIPLES, Triple, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
@@ -67,7 +68,8 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
     def make(self, index: int) -> SolverTask:
         triple = self.items[index]
         if self.config.search and self.config.corpus is not None:  # spans in a file refer to its own documents
-            triple = triple.located_in(self.corpus)
+            here = Corpus(()) if isinstance(self.corpus, RetrievedCorpus) else self.corpus
+            triple = triple.located_in(here)
         return SolverTask(triple.id, triple, origin=(self, index))
 
     @cached_property
