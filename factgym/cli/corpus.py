@@ -132,6 +132,35 @@ def search(
         print("no passage has a word of the query", file=sys.stderr)
 
 
+@corpus_app.command("push")
+def push(
+    corpus: CorpusPath,
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="postgresql://USER@HOST:PORT/DATABASE?table=NAME; PGPASSWORD is read.")
+    ],
+    encoder: Annotated[str | None, typer.Option(help="A model's name or folder; default the preset's.")] = None,
+    preset: Annotated[str, typer.Option(help="The encoder's prompts and pooling.")] = "e5",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the table where it holds another corpus or encoder.")
+    ] = False,
+) -> None:
+    """Write passages and vectors into PostgreSQL with pgvector. Continues where an earlier push was interrupted."""
+    from factgym.corpora.build import read_passages
+    from factgym.corpora.dense import shared_encoder
+    from factgym.corpora.postgres import parse_address, push_corpus
+
+    parse_address(url)
+    passages = read_passages(corpus)
+
+    def report(done: int) -> None:
+        print(f"\r{done:,} of {len(passages):,} passages", end="", file=sys.stderr, flush=True)
+
+    model = shared_encoder(encoder, preset)
+    written, present = push_corpus(passages, url, model, replace=force, progress=report)
+    print(file=sys.stderr)
+    print(f"{url}: {written:,} passages written, {present:,} there already")
+
+
 @corpus_app.command("evaluate")
 def evaluate(
     queries: Annotated[

@@ -31,7 +31,8 @@ from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.documents import Document
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
-from factgym.corpora.http_client import is_remote, server_address
+from factgym.corpora.http_client import is_remote
+from factgym.corpora.index import kind_of
 from factgym.corpora.passage_files import AUTO, iter_passages, read_texts, row_files
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import PACKED
@@ -88,7 +89,7 @@ def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None 
 def check_corpus(path: str | Path) -> None:
     """Raise ConfigError for a path that does not exist, DataError for a corpus on disk that cannot be opened."""
     if is_remote(path):
-        server_address(str(path))
+        kind_of(str(path))
         return
     if not Path(path).exists():
         raise ConfigError(f"corpus={str(path)!r} does not exist: give a file or folder of passages")

@@ -13,6 +13,8 @@ from urllib.parse import SplitResult, urlsplit
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.core.strict_json import clean_text
 
+POSTGRES = "postgresql://"
+
 FIRST_CONTACT_SECONDS = 5.0
 """How long the first request to a server is tried again at most: a misspelt address is reported soon."""
 
@@ -32,7 +34,7 @@ class _StaleConnectionError(Exception):
 
 def is_remote(name: object) -> bool:
     """Whether an index or a corpus is named by the URL of a server."""
-    return isinstance(name, str) and name.startswith(("http://", "https://"))
+    return isinstance(name, str) and name.startswith(("http://", "https://", POSTGRES))
 
 
 def server_address(url: str) -> SplitResult:

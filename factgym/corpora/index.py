@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.http_client import is_remote, server_address
+from factgym.corpora.http_client import POSTGRES, is_remote, server_address
 from factgym.corpora.retrieved import RetrievedCorpus
 
 
@@ -67,6 +67,10 @@ _BM25_OPTIONS = frozenset({"k1", "b"})
 _DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
 _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
+_POSTGRES = _Kind(
+    "factgym.corpora.postgres:PostgresIndex",
+    frozenset({"encoder", "preset", "device", "batch_size", "timeout", "retry_seconds"}),
+)
 
 # Builders are named, not imported: the engines import this module, and an index loads only the libraries that it needs.
 _KINDS: Mapping[str, _Kind] = {
@@ -84,7 +88,8 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
     index: "bm25", "bm25s", "rank-bm25" (options k1, b), "dense" (encoder: a model name, folder or object with
     `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
     ("bm25", "dense"); constant; depth; and the options of its parts), the URL of a retrieval server over the same passages
-    (timeout, retry_seconds, connections), an object with `search(queries, k)`, or a
+    (timeout, retry_seconds, connections), that of a table in PostgreSQL (`factgym.corpora.postgres`; encoder, preset,
+    device, batch_size, timeout, retry_seconds), an object with `search(queries, k)`, or a
     callable from passages to such an object. Raises `ConfigError` for anything else, `MissingExtraError` when a
     library is absent.
     """
@@ -123,12 +128,15 @@ def check_index(index: IndexChoice, **options: Any) -> None:
 
 def kind_of(index: str) -> _Kind:
     """Return the kind of an index by its name or URL. Raises ConfigError for another text."""
+    if index.startswith(POSTGRES):
+        importlib.import_module("factgym.corpora.postgres").parse_address(index)
+        return _POSTGRES
     if is_remote(index):
         server_address(index)
         return _REMOTE
     if index not in _KINDS:
         raise ConfigError(
-            f"no index {index[:80]!r} (known: {', '.join(_KINDS)}, or a server's http://HOST:PORT)."
+            f"no index {index[:80]!r} (known: {', '.join(_KINDS)}, or a server's http://HOST:PORT or postgresql://USER@HOST/DATABASE)."
             f"{did_you_mean(index[:80], _KINDS)}"
         )
     return _KINDS[index]

@@ -10,6 +10,7 @@ the bare document. The passages that came last are held, within bounds, and can 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import re
 import threading
@@ -20,7 +21,7 @@ from typing import Any, NoReturn
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
-from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, server_address
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, POSTGRES, HttpClient, server_address
 
 MAX_PASSAGES = 100_000
 """Passages held at a time; those used longest ago go first."""
@@ -36,7 +37,7 @@ _START = "factgym serve retrieval SOURCE --host HOST --port PORT"
 
 
 class RetrievedCorpus(Corpus):
-    """The passages that were retrieved from `source`: the URL of a retrieval server, or an index whose hits bring documents.
+    """The passages that were retrieved from `source`: the URL of a retrieval server or a table in PostgreSQL, or an index whose hits bring documents.
 
     Safe under threads, which share the passages; pickles without them. Raises ConfigError where all passages are asked
     for, UnknownPassageError for an id that was not retrieved, or so long ago that it is held no more.
@@ -47,7 +48,7 @@ class RetrievedCorpus(Corpus):
     def __init__(self, source: Any) -> None:
         super().__init__(())
         if isinstance(source, str):
-            source = server_address(source).geturl()
+            source = source if source.startswith(POSTGRES) else server_address(source).geturl()
         elif not callable(getattr(source, "search", None)):
             raise ConfigError(
                 f"the passages of {type(source).__name__} cannot be retrieved: give a server's URL, or an object with "
@@ -153,6 +154,10 @@ def read_health(url: str) -> Mapping[str, Any]:
 
     Raises ServerUnavailableError.
     """
+    if url.startswith(POSTGRES):
+        # Named, not imported: it imports the indexes, which import this module.
+        health: Mapping[str, Any] = importlib.import_module("factgym.corpora.postgres").read_health(url)
+        return health
     client = HttpClient(server_address(url), _TIMEOUT, "retrieval server", _START)
     return parse_health(*client.exchange("GET", "/health", None, FIRST_CONTACT_SECONDS))
 
