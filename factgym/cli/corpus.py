@@ -52,12 +52,13 @@ def build(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Passages (JSON lines, JSON, CSV, TSV; .gz …) or texts (Markdown, text, HTML, PDF, DOCX)."
+            help="Passages (JSON lines, JSON, CSV, TSV; .gz …), a Wikipedia dump (.xml.bz2), or texts (Markdown, text, "
+            "HTML, PDF, DOCX)."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
     layout: Annotated[
-        Literal["auto", "flashrag", "squad", "contexts", "title-text", "folder"],
+        Literal["auto", "web-pages", "flashrag", "squad", "contexts", "title-text", "mediawiki", "folder"],
         typer.Option(help="Layout of the passages; by their columns otherwise."),
     ] = "auto",
     k1: Annotated[float, typer.Option("--k1", help="BM25's k1.")] = 1.5,

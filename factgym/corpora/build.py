@@ -33,7 +33,15 @@ from factgym.corpora.documents import Document
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
 from factgym.corpora.http_client import is_remote
 from factgym.corpora.index import kind_of
-from factgym.corpora.passage_files import AUTO, iter_passages, read_texts, row_files
+from factgym.corpora.passage_files import (
+    AUTO,
+    dump_files,
+    iter_passages,
+    read_articles,
+    read_texts,
+    row_files,
+    row_passages,
+)
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import PACKED
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
@@ -66,7 +74,8 @@ def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None 
 
     path: a folder that `factgym corpus build` wrote is opened, the URL of a retrieval server stands for the passages
     that it returns (`RetrievedCorpus`), anything else is read. layout: a name of
-    `passage_files.LAYOUTS`, "folder" (Markdown, text and JSON lines, cut into passages), or "auto" to detect it.
+    `passage_files.LAYOUTS`, "mediawiki" (a Wikipedia dump), "folder" (Markdown, text and JSON lines, cut into passages),
+    or "auto" to detect it.
     on_disk: build the corpus in the user's cache and open it there, by default where its files of rows have
     `ON_DISK_FROM` bytes or more; False to hold the passages in memory. Raises ConfigError for a path that does not exist
     or an unknown layout, DataError with file and line for content that cannot be used.
@@ -77,7 +86,7 @@ def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None 
     if is_stored_corpus(path):
         return shared(("stored corpus", str(path.absolute())), lambda: StoredCorpus(path))
     if on_disk is None:
-        on_disk = estimate_rows(row_files(path, layout)) >= ON_DISK_FROM
+        on_disk = estimate_rows(_record_files(path, layout)) >= ON_DISK_FROM
 
     def build() -> Corpus:
         stored = cached_corpus(path, layout) if on_disk else None
@@ -131,9 +140,14 @@ def _notes(bad: BadRecords) -> dict[str, Any]:
 
 def source_files(source: Path, layout: str = AUTO) -> list[Path]:
     """Return the files that are read of a source. Raises as `read_passages`."""
-    if files := row_files(source, layout):
+    if files := _record_files(source, layout):
         return files
     return [source] if source.is_file() else sorted(source / name for name in visible_files(source))
+
+
+def _record_files(source: Path, layout: str) -> list[Path]:
+    """Return the files of rows or of a dump, whose broken records are errors; none for texts."""
+    return row_files(source, layout) or dump_files(source, layout)
 
 
 def estimate_rows(files: Iterable[Path]) -> int:
@@ -149,30 +163,35 @@ def _sourced_passages(path: Path, layout: str, bad: BadRecords | None) -> Iterat
             raise DataError(f"{error} Or leave such records out (skip_bad, --skip-bad).")
         bad.add(str(error))
 
-    if row_files(path, layout):
-        yield from map(SourcedPassage, iter_passages(path, layout=layout, on_bad=None if bad is None else on_bad))
+    taken = None if bad is None else on_bad
+    if files := row_files(path, layout):
+        yield from (SourcedPassage(*sourced) for sourced in row_passages(files, layout, taken))
         return
-    folder = read_texts(path, None if bad is None else on_bad)
+    if dump_files(path, layout):
+        for article in read_articles(path, taken):
+            yield from _located_passages(article, article.text)
+        return
+    folder = read_texts(path, taken)
     for file in folder.skipped:
         on_bad(DataError(f"{file.path}: {file.reason}."))
     root = path.parent if path.is_file() else path
     for document in folder.documents:
-        yield from _located_passages(document, root)
+        original, name = document.text, document.path.lower()
+        if not original and not name.endswith(".jsonl"):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                original = (root / document.path).read_text("utf-8-sig")
+        yield from _located_passages(document, original, has_pages=name.endswith(".pdf"))
 
 
-def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage]:
+def _located_passages(document: Document, original: str, has_pages: bool = False) -> Iterator[SourcedPassage]:
     """Yield the passages of a document with their offsets in its text, where they occur verbatim up to white space.
 
     Offsets count the characters of the file as Python reads it in text mode: without a byte order mark, and with "\\n" at
-    the ends of lines; for HTML, DOCX and PDF, those of `document_text`. A passage of a PDF names its page too:
+    the ends of lines; for HTML, DOCX and PDF, those of `document_text`. has_pages: name the page of a passage too:
     `handbook.pdf#page=3`.
     """
-    original, name, position = document.text, document.path, 0
-    if not original and not name.lower().endswith(".jsonl"):
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            original = (root / name).read_text("utf-8-sig")
+    name, position = document.path, 0
     folded, offsets = fold_with_offsets(original) if original else ("", [0])
-    is_pdf = name.lower().endswith(".pdf")
     for passage in document.passages:
         text = fold(passage.text)
         start = folded.find(text, position) if folded else -1
@@ -185,7 +204,7 @@ def _located_passages(document: Document, root: Path) -> Iterator[SourcedPassage
         # Characters that normalise together share an offset: the range ends before the next one that differs.
         last = offsets[position - 1]
         end = next(offset for offset in offsets[position:] if offset > last)
-        page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if is_pdf else ""
+        page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if has_pages else ""
         yield SourcedPassage(passage, name + page, offsets[start], min(end, last + 1))
 
 
@@ -244,7 +263,7 @@ def cached_corpus(source: Path, layout: str = AUTO) -> StoredCorpus | None:
                     size = sum(file.stat().st_size for file in files)
                     _logger.warning("building the corpus of %s (%.0f MB) once, in %s", source, size / 1e6, out)
                     corpus = build_corpus(
-                        source, out, layout=layout, replace=True, skip_bad=not row_files(source, layout)
+                        source, out, layout=layout, replace=True, skip_bad=not _record_files(source, layout)
                     )
                 record.write_text(json.dumps({"corpus": out.name}), encoding="utf-8")
     except OSError as error:

@@ -8,6 +8,9 @@ Layouts of files:
 - **title-text**: `text` with a `title` and an id (`id`, `_id`, `docid`) if there is one; JSON lines, arrays, DPR's TSV.
 - **contexts**: questions that carry paragraphs (HotpotQA, 2WikiMultiHopQA, MuSiQue, PopQA, NQ with DPR's passages).
 - **squad**: articles of paragraphs.
+- **web-pages**: `url` and `url2text`, the sentences of a page, as the files for each claim of AVeriTeC's knowledge store
+  have them. Passages are those of `factgym.datasets.evidence`, and a page that several claims share is there once.
+- **mediawiki**: a Wikipedia dump (`….xml`, `.xml.bz2`); articles are cut into passages by section.
 
 Where a file has no ids the title is the id. Files are read as streams: besides the passages themselves nothing grows
 with the file.
@@ -19,17 +22,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import visible_files
+from factgym.corpora.cooccurrence.sources import Source, is_dump_name
 from factgym.corpora.corpus import Passage
-from factgym.corpora.documents import EXTRACTED_GLOB, Folder, UniqueNames, read_folder
+from factgym.corpora.documents import (
+    EXTRACTED_GLOB,
+    MAX_PASSAGE_CHARS,
+    Document,
+    Folder,
+    UniqueNames,
+    make_document,
+    read_folder,
+)
 from factgym.corpora.extraction import MODULES
 from factgym.corpora.rows import COLUMNAR, PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
+from factgym.corpora.web_pages import MAX_URL_CHARS, evidence_id, host_of, windows
+from factgym.corpora.wikitext import read_wikitext
 
 AUTO, FOLDER = "auto", "folder"
+DUMP: Final = "mediawiki"
 MAX_ID_CHARS = 300
 MAX_TITLE_CHARS = 200
 MAX_TEXT_CHARS = 1_000_000
@@ -43,9 +58,44 @@ def iter_passages(path: str | Path, *, layout: str = AUTO, on_bad: OnBad | None 
     on_bad: takes the error of a broken row, which is left out.
     """
     path = Path(path)
-    if not (files := row_files(path, layout)):
-        return (passage for document in read_texts(path, on_bad).documents for passage in document.passages)
-    return _passages_of(files, layout, on_bad)
+    if files := row_files(path, layout):
+        return (passage for passage, _ in row_passages(files, layout, on_bad))
+    return (passage for document in read_documents(path, layout, on_bad) for passage in document.passages)
+
+
+def read_documents(path: Path, layout: str = AUTO, on_bad: OnBad | None = None) -> Iterator[Document]:
+    """Yield the documents of a source without `row_files`: articles of a dump, or texts."""
+    return read_articles(path, on_bad) if dump_files(path, layout) else iter(read_texts(path, on_bad).documents)
+
+
+def dump_files(path: Path, layout: str = AUTO) -> list[Path]:
+    """Return the files of a Wikipedia dump: a file of XML, a folder with a dump's names, or any with its layout."""
+    is_dump = layout == DUMP
+    if layout == AUTO:
+        is_dump = suffix_of(path) == ".xml" if path.is_file() else any(map(is_dump_name, visible_files(path)))
+    return Source(path, form=DUMP).files if is_dump else []
+
+
+def read_articles(path: Path, on_bad: OnBad | None = None) -> Iterator[Document]:
+    """Yield the articles of a Wikipedia dump: with the page's id, its title as path, the text of `strip_wikitext`.
+
+    on_bad: takes the error of a broken page, which is left out. Raises MissingExtraError (extra `wikipedia`), and
+    DataError for a broken page, and where there is no article.
+    """
+
+    def report(fault: str) -> None:
+        if on_bad is not None:
+            on_bad(DataError(f"{fault}."))
+
+    is_empty = True
+    for article in Source(path, form=DUMP).articles(report if on_bad is not None else None):
+        text, blocks = read_wikitext(clean_text(article.wikitext))
+        title = " ".join(clean_text(article.title).split())[:MAX_TITLE_CHARS]
+        document = make_document(article.id[:MAX_ID_CHARS], title, blocks, MAX_PASSAGE_CHARS)
+        is_empty = is_empty and not document.passages
+        yield replace(document, path=title, text=text)
+    if is_empty:
+        raise DataError(f"{path}: no article with text in this dump. Give a …pages-articles….xml of MediaWiki.")
 
 
 def read_texts(path: Path, on_bad: OnBad | None = None) -> Folder:
@@ -54,16 +104,18 @@ def read_texts(path: Path, on_bad: OnBad | None = None) -> Folder:
 
 
 def row_files(path: Path, layout: str = AUTO) -> list[Path]:
-    """Return the files of rows; none where the path is a folder of texts, or a text, and is read as documents.
+    """Return the files of rows; none where the path is read as documents: texts, or a dump.
 
     Raises ConfigError for a path that does not exist or an unknown layout.
     """
     if not path.exists():
         raise ConfigError(f"{path} does not exist: give a file or folder of passages")
-    if layout == FOLDER:
+    if layout in (FOLDER, DUMP):
         return []
     if layout != AUTO:
         check_layout(layout)
+    if dump_files(path, layout):
+        return []
     if path.is_file():
         return [path] if suffix_of(path) in _ROW_SUFFIXES else []
     files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
@@ -74,8 +126,13 @@ def row_files(path: Path, layout: str = AUTO) -> list[Path]:
     return tables or [file for file in files if suffix_of(file) in _ROW_SUFFIXES]
 
 
-def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> Iterator[Passage]:
-    """Yield the passages of files with ids that are unique among them. Raises DataError where there is none."""
+def row_passages(
+    files: list[Path], layout_name: str = AUTO, on_bad: OnBad | None = None
+) -> Iterator[tuple[Passage, str]]:
+    """Yield the passages of files, each with its document or "", and with ids that are unique among the files.
+
+    Raises DataError where there is none.
+    """
     titles = TitleIds()
     lines: dict[str, str] = {}
     is_empty = True
@@ -96,7 +153,7 @@ def _passages_of(files: list[Path], layout_name: str, on_bad: OnBad | None) -> I
                 id_ = draft.id or (titles.id_of(title, draft.text) if draft.is_shared else titles.new_id(title))
                 if id_ not in lines:
                     lines[id_] = f"line {row.number}"
-                    yield Passage(id_, draft.title, draft.text)
+                    yield Passage(id_, draft.title, draft.text), draft.document
                 elif not draft.is_shared:
                     repeated = f"{row.location}: the id {id_[:80]!r} is at {lines[id_]} too. Make ids unique."
                     if on_bad is None:
@@ -247,12 +304,14 @@ class Draft(NamedTuple):
     """A passage before its id is settled.
 
     id: the file's own, or "". is_shared: another draft with the same title and text is the same passage.
+    document: where the text comes from, or "".
     """
 
     id: str
     title: str
     text: str
     is_shared: bool = False
+    document: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,7 +373,20 @@ def _is_squad(row: Row) -> bool:
     return isinstance(row.values.get("data"), list) or (isinstance(first, dict) and "context" in first)
 
 
+def _web_page(row: Row) -> Iterator[Draft]:
+    content, url = row.values["url2text"], row.values.get("url") or ""
+    texts = [content] if isinstance(content, str) else content
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise row.error("'url2text' must be a list of sentences")
+    if not isinstance(url, str):
+        raise row.error(f"'url' must be a text, not {type_name(url)}")
+    url = clean_text(url[:MAX_URL_CHARS]).strip()
+    for text in windows(texts):
+        yield Draft(evidence_id(url, text), host_of(url), text, is_shared=True, document=url)
+
+
 _LAYOUTS = (
+    PassageLayout("web-pages", "url, url2text", lambda row: "url2text" in row.values, _web_page),
     PassageLayout(
         "flashrag", "id, contents", lambda row: "contents" in row.values and "text" not in row.values, _flashrag
     ),
@@ -341,7 +413,7 @@ LAYOUTS: Mapping[str, PassageLayout] = MappingProxyType({layout.name: layout for
 def check_layout(name: str) -> None:
     """Raise ConfigError for a name that is no layout."""
     if name not in LAYOUTS:
-        names = (AUTO, *LAYOUTS, FOLDER)
+        names = (AUTO, *LAYOUTS, DUMP, FOLDER)
         raise ConfigError(
             f"no layout {name!r:.80} of passages (known: {', '.join(names)}).{did_you_mean(name, names)}"
         )

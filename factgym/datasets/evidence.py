@@ -25,7 +25,6 @@ from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar, cast
-from urllib.parse import urlsplit
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
@@ -34,11 +33,17 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import index_fingerprint
 from factgym.corpora.rows import parse_line
 from factgym.corpora.sentences import sentences
+from factgym.corpora.web_pages import (
+    MAX_PASSAGE_CHARS,
+    MAX_URL_CHARS,
+    check_window,
+    evidence_id,
+    host_of,
+    original_url,
+    windows,
+)
 from factgym.datasets.averitec import FactCheck, FactChecks, calendar_date, parse_claim_date
 
-MAX_PASSAGE_CHARS = 800
-MIN_PASSAGE_CHARS = 100
-MAX_URL_CHARS = 2_000
 MAX_LINE_BYTES = 16_000_000
 MAX_PASSAGES = 100_000
 """Of one claim; those beyond are left out and counted as "dropped"."""
@@ -52,7 +57,6 @@ KNOWLEDGE_STORE = "knowledge store"
 ClaimKey = int | str | FactCheck
 """A claim's `claim_id`, the name of its file in a store of one's own, or the claim."""
 
-_ARCHIVE = re.compile(r"https?://web\.archive\.org/web/[^/]{1,40}/(?=\S)", re.I)
 _MONTH_NAMES = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
@@ -105,26 +109,6 @@ def page_evidence(url: str, texts: Iterable[str], max_chars: int, date: dt.date 
         yield Evidence(evidence_id(url, text), title, text, url, page_date)
 
 
-def evidence_id(url: str, text: str) -> str:
-    """Return 16 hex digits of the SHA-256 over address and text."""
-    return hashlib.sha256(f"{url}\n{text}".encode("utf-8", "replace")).hexdigest()[:16]
-
-
-def original_url(url: str) -> str:
-    """Return the address of the page itself where `url` is a copy in the Wayback Machine."""
-    return _ARCHIVE.sub("", url, count=1) if _ARCHIVE.match(url) else url
-
-
-def host_of(url: str) -> str:
-    """Return the host of the page without `www.`; short text that is no address ("Metadata") as it is."""
-    page = original_url(url)
-    try:
-        host = urlsplit(page).hostname or ""
-    except ValueError:
-        host = ""
-    return (host or page.split("/")[0][:80]).removeprefix("www.")
-
-
 def url_date(url: str) -> dt.date | None:
     """Return the day in the page's address, or the first of the month where it has only that; else None."""
     for match in _DATED.finditer(original_url(url[:MAX_URL_CHARS])):
@@ -134,35 +118,6 @@ def url_date(url: str) -> dt.date | None:
         if date:
             return date
     return None
-
-
-def windows(texts: Iterable[str], max_chars: int = MAX_PASSAGE_CHARS) -> Iterator[str]:
-    """Yield the texts in order, as many as fit joined by spaces, white space folded; longer ones split between words.
-
-    max_chars: of a window, at least `MIN_PASSAGE_CHARS`. A word that is longer still is split.
-    """
-    check_window(max_chars)
-    # Next-fit packing in the order of the texts; a longer text is first split at the last space that fits.
-    window = ""
-    for text in texts:
-        remaining = " ".join(clean_text(text).split())
-        while remaining:
-            space = remaining.rfind(" ", 1, max_chars + 1) if len(remaining) > max_chars else len(remaining)
-            part = remaining[: space if space > 0 else max_chars]
-            remaining = remaining[len(part) :].lstrip()
-            if window and len(window) + 1 + len(part) > max_chars:
-                yield window
-                window = ""
-            window = f"{window} {part}" if window else part
-    if window:
-        yield window
-
-
-def check_window(max_chars: object) -> int:
-    """Return `max_chars` if it is a whole number from `MIN_PASSAGE_CHARS`; else raise ConfigError."""
-    if isinstance(max_chars, bool) or not isinstance(max_chars, int) or max_chars < MIN_PASSAGE_CHARS:
-        raise ConfigError(f"max_chars is a whole number from {MIN_PASSAGE_CHARS}, not {max_chars!r}")
-    return max_chars
 
 
 def split_sentences(text: str) -> list[str]:

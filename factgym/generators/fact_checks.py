@@ -21,6 +21,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from factgym.core.tasks import shared
+from factgym.corpora.web_pages import evidence_id, host_of
 from factgym.datasets.averitec import (
     CONFLICTING,
     LABELS,
@@ -33,7 +34,7 @@ from factgym.datasets.averitec import (
     GoldQuestion,
     Label,
 )
-from factgym.datasets.evidence import Evidence, EvidenceCorpus, Haystack, evidence_id, host_of
+from factgym.datasets.evidence import Evidence, EvidenceCorpus, Haystack
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
 from factgym.generators.synthetic.grammar import capitalise

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.byte_ranges import CHUNK
-from factgym.corpora.cooccurrence import sources
 from factgym.corpora.cooccurrence.sources import BadRecords, Source
+from factgym.corpora.wikitext import strip_wikitext
 
 PACKERS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
 WORDS = ["Paris", "Rome", "été", "東京", "a", "the", "\u2028", "naïve"]
@@ -384,7 +384,7 @@ WIKITEXT = {
 @pytest.mark.usefixtures("_library")
 @pytest.mark.parametrize("wikitext", WIKITEXT)
 def test_wikitext_as_prose(wikitext):
-    assert sources.strip_wikitext(wikitext) == WIKITEXT[wikitext]
+    assert strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
 def test_settings_and_places_that_do_not_fit(tmp_path):

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import bz2
+import json
 import sys
 import zipfile
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import pytest
 
 from factgym.core.errors import DataError, MissingExtraError
-from factgym.corpora.build import build_corpus, document_text
-from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.build import build_corpus, document_text, read_passages
+from factgym.corpora.cooccurrence.sources import BadRecords, Source
 from factgym.corpora.extraction import Extractor
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
+from factgym.corpora.text import fold
+from factgym.datasets.evidence import FolderStore
 
 SENTENCES = ("Refunds are paid within thirty days of the return.", "Annual plans renew on the first of March.")
 
@@ -191,3 +196,112 @@ def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: py
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     with pytest.raises(MissingExtraError, match=r"pip install 'factgym\[export\]'"):
         build_corpus(tmp_path / "a.parquet", tmp_path / "out")
+
+
+# Wikipedia dumps and AVeriTeC's knowledge store.
+
+ARTICLE = (
+    "'''Anarchism''' is a [[political philosophy|philosophy]].<ref>no</ref>\n\n== History ==\nIt is old.\n"
+    "=== Ancient ===\nStoics {{cn}} wrote of it.\n== Views ==\n* Some agree.\n* Some do not."
+)
+PAGES = (
+    (0, 12, "Anarchism & co", ARTICLE),
+    (0, 13, "../../secret.pdf", ""),
+    (1, 14, "Talk:Anarchism", "A discussion."),
+    (0, 15, "Anarchy", "#REDIRECT [[Anarchism]]"),
+    (0, 16, "Zürich", "Zürich  is a [[city]] in Switzerland. " * 60),
+)
+
+
+def write_dump(path: Path, declaration: str = "", body: str = "") -> Path:
+    """Write a dump as MediaWiki's export-0.11 schema lays it out."""
+    head = (
+        f'{declaration}<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">\n'
+        '  <siteinfo>\n    <sitename>Wikipedia</sitename>\n    <namespaces><namespace key="0" case="first-letter" />'
+        "</namespaces>\n  </siteinfo>\n"
+    )
+    pages = "".join(
+        f"  <page>\n    <title>{escape(title)}</title>\n    <ns>{ns}</ns>\n    <id>{number}</id>\n"
+        + ('    <redirect title="Anarchism" />\n' if text.startswith("#REDIRECT") else "")
+        + f"    <revision>\n      <id>{number + 900}</id>\n      <model>wikitext</model>\n      <format>text/x-wiki</format>\n"
+        f'      <text bytes="{len(text)}" sha1="x" xml:space="preserve">{body or escape(text)}</text>\n'
+        "      <sha1>x</sha1>\n    </revision>\n  </page>\n"
+        for ns, number, title, text in PAGES
+    )
+    content = f"{head}{pages}</mediawiki>\n".encode()
+    path.write_bytes(bz2.compress(content) if path.suffix == ".bz2" else content)
+    return path
+
+
+def test_a_wikipedia_dump_is_cut_by_section_and_passages_lead_back(tmp_path: Path) -> None:
+    """The prose is that of mwparserfromhell's own `strip_code`, templates and references aside."""
+    parser = pytest.importorskip(
+        "mwparserfromhell", reason="needs the extra 'wikipedia': pip install -e '.[wikipedia]'"
+    )
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    dump = write_dump(folder / "enwiki-20261101-pages-articles.xml.bz2")
+    (folder / "enwiki-20261101-pages-articles-multistream-index.txt.bz2").write_bytes(b"no text")
+    stored = build_corpus(folder, tmp_path / "out")
+    assert list(stored) == list(build_corpus(dump, tmp_path / "file")) == list(read_passages(dump))
+    titles = [passage.title for passage in stored]
+    history = "Anarchism & co › History"
+    assert titles[:4] == ["Anarchism & co", history, f"{history} › Ancient", "Anarchism & co › Views"]
+    assert set(titles[4:]) == {"Zürich"}
+    assert len(titles) > 5
+    assert stored.get("12#1").text == "Anarchism is a philosophy."
+    assert stored.get("12#3").text == "Stoics wrote of it."
+    assert stored.get("12#4").text == "Some agree.\nSome do not."
+    texts = dict(Source(dump))
+    for passage in stored:
+        title, start, end = stored.source_of(passage.id)
+        assert title == passage.title.partition(" › ")[0]
+        assert start is not None
+        assert fold(texts[passage.id.partition("#")[0]][start:end]) == fold(passage.text)
+    joined = " ".join(passage.text for passage in stored if passage.title == "Zürich")
+    assert joined.split() == str(parser.parse(PAGES[-1][3]).strip_code()).split()
+
+
+def test_hostile_and_broken_dumps_are_refused(tmp_path: Path) -> None:
+    pytest.importorskip("mwparserfromhell", reason="needs the extra 'wikipedia': pip install -e '.[wikipedia]'")
+    entities = "".join(f'<!ENTITY l{n} "{f"&l{n - 1};" * 10}">' for n in range(1, 10))
+    write_dump(tmp_path / "a.xml", f'<!DOCTYPE mediawiki [<!ENTITY l0 "lol">{entities}]>', "&l9;")
+    with pytest.raises(DataError, match=r"a.xml: the page 'Anarchism & co' is not well-formed XML.*--skip-bad"):
+        build_corpus(tmp_path / "a.xml", tmp_path / "out")
+    with pytest.raises(DataError, match="no article with text"):
+        build_corpus(tmp_path / "a.xml", tmp_path / "out", skip_bad=True)
+    whole = write_dump(tmp_path / "b.xml").read_text("utf-8")
+    (tmp_path / "b.xml").write_text(whole.replace("</revision>", "", 1), "utf-8")
+    bad = BadRecords()
+    stored = build_corpus(tmp_path / "b.xml", tmp_path / "out", skip_bad=True, bad=bad)
+    assert {passage.title for passage in stored} == {"Zürich"}
+    assert bad.count == stored.meta["left_out"] == 1
+    (tmp_path / "c.xml").write_text(whole[:-100], "utf-8")
+    with pytest.raises(DataError, match="cut off"):
+        build_corpus(tmp_path / "c.xml", tmp_path / "none", skip_bad=True)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_knowledge_store_of_real_sentences(tmp_path: Path, data_dir: Path) -> None:
+    """Sentences that HerO retrieved from AVeriTeC's store, in the store's form: each is in a passage of its page."""
+    lines = (data_dir / "averitec/HerO_dev_reranking_top_k.json").read_text("utf-8").splitlines()[:40]
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    pages: set[tuple[str, str]] = set()
+    for number, hits in enumerate(json.loads(line)["top_10"] for line in lines):
+        row = {"claim_id": str(number), "type": "question", "query": ""}
+        rows = [{**row, "url": hit["url"], "url2text": [hit["sentence"]]} for hit in hits]
+        rows.append({**row, "url": "https://empty.example", "url2text": []})
+        (folder / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        pages.update((hit["url"], hit["sentence"]) for hit in hits)
+    stored = build_corpus(tmp_path, tmp_path / "out")
+    texts: dict[str | None, str] = {}
+    for passage in stored:
+        url = stored.source_of(passage.id)[0]
+        texts[url] = f"{texts.get(url, '')} {passage.text}"
+    assert all(" ".join(sentence.split()) in texts[url] for url, sentence in pages)
+    # Ids are those of ProFact's own reader, so that its searches and this corpus name a passage alike.
+    assert {passage.id for passage in FolderStore(folder).passages()} <= {passage.id for passage in stored}
+    (folder / "3.json").write_text('{"url": "https://a.example", "url2text": 3}\n')
+    with pytest.raises(DataError, match=r"3.json line 1: 'url2text' must be a list of sentences"):
+        build_corpus(folder, tmp_path / "none", layout="web-pages")

@@ -164,7 +164,7 @@ GOOD = '{"id": "0", "contents": "T\\ntext"}'
         ("a.jsonl", f'{GOOD}\n{{"id": "{"x" * 301}", "contents": "x"}}', "line 2: 'id' has 301 characters"),
         ("a.jsonl", f"{GOOD}\n[1]", "line 2: a JSON object is expected, not a list"),
         ("a.jsonl", f"{GOOD}\n{'[' * 100_000}", "line 2: not usable JSON"),
-        ("a.jsonl", '{"a": 1, "b": 2}', "line 1: no passage that is understood; its keys are a, b. Understood: flashrag"),
+        ("a.jsonl", '{"a": 1, "b": 2}', "line 1: no passage that is understood; its keys are a, b. Understood: web-pages"),
         ("a.jsonl", '{"text": 5}', "line 1: the text of a passage must be a string, not a int"),
         ("a.jsonl", '{"text": "x", "title": 5}', "line 1: a title must be a text, not a int"),
         ("a.jsonl", '{"context": [["T"]]}', "line 1: a context must be a title with a list of sentences"),
@@ -311,7 +311,7 @@ def test_shares_that_leave_a_side_empty_are_refused() -> None:
 
 
 def test_files_are_read_once_and_layouts_are_named(tmp_path: Path) -> None:
-    assert set(LAYOUTS) == {"flashrag", "title-text", "contexts", "squad"}
+    assert set(LAYOUTS) == {"web-pages", "flashrag", "title-text", "contexts", "squad"}
     file = written(tmp_path / "a.jsonl", GOOD)
     assert read_passages(file) is read_passages(str(file))
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.corpus import Passage
+from factgym.corpora.web_pages import host_of, original_url, windows
 from factgym.datasets.averitec import FactCheck, GoldAnswer, GoldQuestion, read_fact_checks
 from factgym.datasets.evidence import (
     GOLD_HAYSTACK,
@@ -22,12 +23,9 @@ from factgym.datasets.evidence import (
     FolderStore,
     GoldStore,
     KnowledgeStore,
-    host_of,
     open_store,
-    original_url,
     split_sentences,
     url_date,
-    windows,
 )
 from factgym.datasets.evidence_search import EvidenceSearch
 

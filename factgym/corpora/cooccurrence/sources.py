@@ -22,13 +22,12 @@ import re
 import string
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from factgym.core.errors import ConfigError, DataError, MissingExtraError, did_you_mean
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.corpora.byte_ranges import (
     ByteRange,
     detect_compression,
@@ -38,6 +37,7 @@ from factgym.corpora.byte_ranges import (
     read_pages,
     visible_files,
 )
+from factgym.corpora.wikitext import strip_wikitext
 
 Form = Literal["jsonl", "text", "wikiextractor", "mediawiki"]
 Unit = Literal["file", "paragraph", "line"]
@@ -77,6 +77,8 @@ _TEXT_KEYS = ("text", "contents")
 _DOC_TAG = re.compile(r"<doc\b([^>]*)>")
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -100,6 +102,14 @@ class BadRecords:
         self.count += 1
         if len(self.messages) < _MAX_MESSAGES:
             self.messages.append(message)
+
+
+class Article(NamedTuple):
+    """An article of a Wikipedia dump."""
+
+    id: str
+    title: str
+    wikitext: str
 
 
 class BadRecordError(Exception):
@@ -169,14 +179,19 @@ class Source:
 
         Raises DataError for a broken record (without `skip_bad`), and always for a file that cannot be read to its end.
         """
+        records = _READERS[part.form](_FileRange(self._root / part.file, part.file, part.range), self)
         bad = self.bad if bad is None else bad
-        for record in _READERS[part.form](_FileRange(self._root / part.file, part.file, part.range), self):
-            if not isinstance(record, BadRecordError):
-                yield record
-            elif self.skip_bad:
-                bad.add(str(record))
-            else:
-                raise DataError(f"{record}. Fix it, or leave such records out (skip_bad, --skip-bad).")
+        return _usable(records, bad.add if self.skip_bad else None)
+
+    def articles(self, on_bad: Callable[[str], None] | None = None) -> Iterator[Article]:
+        """Yield the articles of a Wikipedia dump in order. on_bad: takes the faults of broken pages; else DataError."""
+        for part in self.parts:
+            yield from _usable(_read_articles(_FileRange(self._root / part.file, part.file, part.range)), on_bad)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that are read, in order."""
+        return [self._root / file for file in self._sizes]
 
     def fingerprint(self) -> str:
         """Return SHA-256 in hex over names, sizes, first and last 64 KiB of the files, and how they are read."""
@@ -189,6 +204,17 @@ class Source:
             ends += read_bytes(path, max(0, size - _HASHED_BYTES), _HASHED_BYTES)
             digest.update(f"{file}\0{size}\0".encode("utf-8", "surrogateescape") + hashlib.sha256(ends).digest())
         return digest.hexdigest()
+
+
+def _usable(records: Iterator[T | BadRecordError], on_bad: Callable[[str], None] | None) -> Iterator[T]:
+    """Yield records without the broken ones. Raises DataError for these where `on_bad` does not take them."""
+    for record in records:
+        if not isinstance(record, BadRecordError):
+            yield record
+        elif on_bad is not None:
+            on_bad(str(record))
+        else:
+            raise DataError(f"{record}. Fix it, or leave such records out (skip_bad, --skip-bad).")
 
 
 def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple[str, ...]]:
@@ -204,7 +230,7 @@ def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple
         raise ConfigError(f"{path}: no such file or folder")
     names = sorted(name for name in visible_files(path) if (path / name).is_file())
     forms = {name: _form_by_name(name) for name in names}
-    dumps = [name for name in names if _DUMP_NAME.fullmatch(_stem(name))]
+    dumps = list(filter(is_dump_name, names))
     if form:
         chosen = [name for name in names if forms[name] == form] or names
         chosen = dumps if form == "mediawiki" and dumps else chosen
@@ -220,6 +246,11 @@ def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple
     return path, chosen, tuple(sorted(set(names).difference(chosen)))
 
 
+def is_dump_name(name: str) -> bool:
+    """Return whether a file's name is that of a Wikipedia dump with articles, packed or not."""
+    return _DUMP_NAME.fullmatch(_stem(name)) is not None
+
+
 def _stem(name: str) -> str:
     """Return the file's name without folder and compression suffix."""
     last = PurePosixPath(name).name
@@ -228,7 +259,7 @@ def _stem(name: str) -> str:
 
 def _form_by_name(name: str) -> Form | None:
     stem = _stem(name)
-    if _DUMP_NAME.fullmatch(stem):
+    if is_dump_name(name):
         return "mediawiki"
     if _EXTRACTED_NAME.fullmatch(stem):
         return "wikiextractor"
@@ -371,13 +402,19 @@ def _read_doc_tags(lines: _FileRange) -> Records:
 
 
 def _read_mediawiki(dump: _FileRange, source: Source) -> Records:
-    """Read the articles of a Wikipedia dump (namespace 0, no redirects) as plain text."""
+    for record in _read_articles(dump):
+        yield record if isinstance(record, BadRecordError) else (record.id, strip_wikitext(record.wikitext))
+
+
+def _read_articles(dump: _FileRange) -> Iterator[Article | BadRecordError]:
+    """Read the articles of a Wikipedia dump (namespace 0, no redirects)."""
     for page in read_pages(dump.file, dump.name, dump.range, MAX_RECORD_BYTES):
         fields, fault = _parse_page(page)
         if fault:
             yield BadRecordError(f"{dump.name}: the page {fields.get('title', '')[:80]!r} {fault}")
         elif fields.get("ns", "0").strip() == "0" and "redirect" not in fields:
-            yield fields.get("id", "").strip() or fields.get("title", ""), strip_wikitext(fields["text"])
+            title = fields.get("title", "")
+            yield Article(fields.get("id", "").strip() or title, title, fields["text"])
 
 
 def _parse_page(page: bytes) -> tuple[dict[str, str], str]:
@@ -392,65 +429,6 @@ def _parse_page(page: bytes) -> tuple[dict[str, str], str]:
     except ElementTree.ParseError as error:
         return fields, f"is not well-formed XML ({expat.errors.messages[error.code]})"
     return fields, "" if "text" in fields else "has no text"
-
-
-# Wikitext. Templates, tables, references, mathematics, comments and files are dropped; of links and formatting the text
-# remains. The facts of infoboxes and tables are thereby lost to the counts, as they are in WikiExtractor's output.
-
-_TEXTLESS_TAGS = (
-    "ref references table gallery math chem score timeline syntaxhighlight source imagemap graph style templatestyles "
-    "mapframe hiero inputbox categorytree"
-)
-_TEXTLESS = frozenset(_TEXTLESS_TAGS.split())
-_NAMESPACE_LINK = re.compile(r"\s*:?\s*(?:File|Image|Media|Category)\s*:", re.I)
-_LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:\S")
-_BLANK_LINES = re.compile(r"\n{3,}")
-_EMPTY_PARENTHESES = re.compile(r"\(\s*[,;]?\s*\)")
-
-
-def strip_wikitext(wikitext: str) -> str:
-    """Return the prose of a page, by `mwparserfromhell`. Raises MissingExtraError without it (extra "wikipedia")."""
-    try:
-        parser = import_module("mwparserfromhell")
-    except ImportError:
-        raise MissingExtraError("a Wikipedia dump in MediaWiki's own form", "wikipedia") from None
-    text = "".join(_node_texts(parser.parse(wikitext).nodes))
-    return _BLANK_LINES.sub("\n\n", _EMPTY_PARENTHESES.sub("", text)).strip()
-
-
-def _node_texts(nodes: Any) -> Iterator[str]:
-    """Yield the text of nodes; nodes of a kind without text are skipped."""
-    for node in nodes:
-        kind = type(node).__name__
-        if kind == "Text":
-            yield str(node.value)
-        elif kind == "Wikilink":
-            yield from _link_texts(node)
-        elif kind == "Tag":
-            yield from _tag_texts(node)
-        elif kind == "Heading":
-            yield from ("\n", *_node_texts(node.title.nodes), "\n")
-        elif kind == "HTMLEntity":
-            try:
-                yield str(node.normalize())
-            except (ValueError, OverflowError):  # a number that is no character
-                yield " "
-        elif kind == "ExternalLink" and node.title is not None:
-            yield from _node_texts(node.title.nodes)
-
-
-def _link_texts(node: Any) -> Iterator[str]:
-    title = str(node.title)
-    if not _NAMESPACE_LINK.match(title) and (node.text is not None or not _LANGUAGE_LINK.match(title)):
-        yield from _node_texts((node.title if node.text is None else node.text).nodes)
-
-
-def _tag_texts(node: Any) -> Iterator[str]:
-    tag = str(node.tag).strip().lower()
-    if tag == "br":
-        yield "\n"
-    elif tag not in _TEXTLESS and node.contents is not None:
-        yield from _node_texts(node.contents.nodes)
 
 
 _READERS: dict[Form, Callable[[_FileRange, Source], Records]] = {

@@ -14,8 +14,9 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import shared
+from factgym.corpora.web_pages import MAX_PASSAGE_CHARS
 from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks
-from factgym.datasets.evidence import MAX_PASSAGE_CHARS, KnowledgeStore, open_store
+from factgym.datasets.evidence import KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.generators.fact_checks import SPLITS, GeneratedFactChecks, generated_store

@@ -1,0 +1,98 @@
+"""Wikitext to prose, by `mwparserfromhell` (extra "wikipedia").
+
+Templates, tables, references, mathematics, comments and files are dropped; of links and formatting the text remains.
+The facts of infoboxes and tables are thereby lost, as they are in WikiExtractor's output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+from factgym.core.errors import MissingExtraError
+from factgym.corpora.plain_text import Block
+
+_TEXTLESS_TAGS = (
+    "ref references table gallery math chem score timeline syntaxhighlight source imagemap graph style templatestyles "
+    "mapframe hiero inputbox categorytree"
+)
+_TEXTLESS = frozenset(_TEXTLESS_TAGS.split())
+_NAMESPACE_LINK = re.compile(r"\s*:?\s*(?:File|Image|Media|Category)\s*:", re.I)
+_LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:\S")
+_BLANK_LINES = re.compile(r"\n{3,}")
+_EMPTY_PARENTHESES = re.compile(r"\(\s*[,;]?\s*\)")
+
+
+def strip_wikitext(wikitext: str) -> str:
+    """Return the prose of a page. Raises MissingExtraError without the extra."""
+    return _prose(_parse(wikitext))
+
+
+def read_wikitext(wikitext: str) -> tuple[str, list[Block]]:
+    """Return the prose of a page, as `strip_wikitext` does, and its paragraphs by section."""
+    nodes = _parse(wikitext)
+    blocks: list[Block] = []
+    headings: list[tuple[int, str]] = []  # level and text, from the outermost to the nearest
+    section: list[Any] = []
+    for node in [*nodes, None]:
+        if node is not None and type(node).__name__ != "Heading":
+            section.append(node)
+            continue
+        if paragraphs := tuple(filter(None, (" ".join(line.split()) for line in _prose(section).split("\n")))):
+            blocks.append(Block(tuple(text for _, text in headings if text), paragraphs))
+        if node is not None:
+            text = " ".join(_prose(node.title.nodes).split())
+            headings = [(level, outer) for level, outer in headings if level < node.level]
+            headings.append((node.level, text))
+            section = []
+    return _prose(nodes), blocks
+
+
+def _parse(wikitext: str) -> list[Any]:
+    try:
+        parser = import_module("mwparserfromhell")
+    except ImportError:
+        raise MissingExtraError("a Wikipedia dump in MediaWiki's own form", "wikipedia") from None
+    return list(parser.parse(wikitext).nodes)
+
+
+def _prose(nodes: list[Any]) -> str:
+    text = "".join(_node_texts(nodes))
+    return _BLANK_LINES.sub("\n\n", _EMPTY_PARENTHESES.sub("", text)).strip()
+
+
+def _node_texts(nodes: Any) -> Iterator[str]:
+    """Yield the text of nodes; nodes of a kind without text are skipped."""
+    for node in nodes:
+        kind = type(node).__name__
+        if kind == "Text":
+            yield str(node.value)
+        elif kind == "Wikilink":
+            yield from _link_texts(node)
+        elif kind == "Tag":
+            yield from _tag_texts(node)
+        elif kind == "Heading":
+            yield from ("\n", *_node_texts(node.title.nodes), "\n")
+        elif kind == "HTMLEntity":
+            try:
+                yield str(node.normalize())
+            except (ValueError, OverflowError):  # a number that is no character
+                yield " "
+        elif kind == "ExternalLink" and node.title is not None:
+            yield from _node_texts(node.title.nodes)
+
+
+def _link_texts(node: Any) -> Iterator[str]:
+    title = str(node.title)
+    if not _NAMESPACE_LINK.match(title) and (node.text is not None or not _LANGUAGE_LINK.match(title)):
+        yield from _node_texts((node.title if node.text is None else node.text).nodes)
+
+
+def _tag_texts(node: Any) -> Iterator[str]:
+    tag = str(node.tag).strip().lower()
+    if tag == "br":
+        yield "\n"
+    elif tag not in _TEXTLESS and node.contents is not None:
+        yield from _node_texts(node.contents.nodes)
