@@ -11,15 +11,17 @@ import codecs
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import DataError, MissingExtraError
+from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import ByteRange, detect_compression, read_chunks
+from factgym.corpora.columnar import read_table
 
 MAX_ROW_CHARS = 64_000_000
 """The longest line or entry; one file of SQuAD's form is one row, and its training set has 30 million characters."""
@@ -37,13 +39,15 @@ COLUMNAR = (".parquet", ".arrow")
 PACKED = (".gz", ".bz2", ".xz")
 
 _SPACE = re.compile(r"\s*")
-_BATCH_ROWS = 1_000
 
 Values = dict[str, Any]
 OnBytes = Callable[[bytes], None]
 OnBad = Callable[[DataError], None]
 """Takes the error of a row that is left out."""
 
+_JSON_TOKEN = re.compile(r'"(?:[^"\\\n]++|\\.)*+"|["\[\]{},]')
+_ENTRY_BREAK = re.compile(r"\}\s*,\s*\{")
+_MAX_INDENT = 200
 _UNDECODED = re.compile(r"[\udc80-\udcff]")
 """Bytes that are not UTF-8, as the error handler "surrogateescape" decodes them."""
 
@@ -119,7 +123,7 @@ def read_rows(
         formats = f"{', '.join(suffixes)} (or these with {', '.join(PACKED)})"
         raise DataError(f"{file}: the file name ends in none of {formats}. Convert or rename it.")
     if suffix in COLUMNAR:
-        return _columnar_rows(file, suffix)
+        return (Row(number, f"{file} row {number}", values) for number, values in read_table(file, suffix, on_bad))
     chunks = _decoded_chunks(file, on_bytes, "strict" if on_bad is None else "surrogateescape")
     if suffix in (".csv", ".tsv"):
         return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",", on_bad)
@@ -213,7 +217,7 @@ def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_ba
     head = next(filter(str.strip, chunks), "")
     chunks = chain((head,), chunks)
     if head.lstrip().startswith("["):
-        yield from _JsonArray(file, chunks if on_bad is None else _decoded_only(file, chunks)).rows()
+        yield from _JsonArray(file, chunks, on_bad).rows()
         return
     if on_bad is not None and not entries_key:
         yield from _lenient_json_rows(file, chunks, on_bad)
@@ -238,17 +242,6 @@ def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_ba
     for number, entry in enumerate(entries, start=1):
         location = f"{file} entry {number}"
         yield Row(number, location, _as_object(entry, location))
-
-
-def _decoded_only(file: Path, chunks: Iterator[str]) -> Iterator[str]:
-    """Yield chunks. Raises DataError for bytes that are not UTF-8: an array cannot be read beyond a broken entry."""
-    line = 1
-    for chunk in chunks:
-        if mark := _UNDECODED.search(chunk):
-            line += chunk.count("\n", 0, mark.start())
-            raise DataError(f"{file} line {line}: not UTF-8. Save the file as UTF-8.")
-        line += chunk.count("\n")
-        yield chunk
 
 
 def _lenient_json_rows(file: Path, chunks: Iterator[str], on_bad: OnBad) -> Iterator[Row]:
@@ -301,9 +294,10 @@ class _JsonArray:
 
     _decode = json.JSONDecoder().raw_decode
 
-    def __init__(self, file: Path, chunks: Iterator[str]) -> None:
-        self._file, self._chunks = file, chunks
+    def __init__(self, file: Path, chunks: Iterator[str], on_bad: OnBad | None) -> None:
+        self._file, self._chunks, self._on_bad = file, chunks, on_bad
         self._buffer, self._position, self._line, self._at_end = "", 0, 1, False
+        self._line_head = ""  # the end of the current line before the position, which may have left the buffer
 
     def rows(self) -> Iterator[Row]:
         """Yield its entries; only white space may follow the array."""
@@ -313,7 +307,11 @@ class _JsonArray:
         number = 0
         while mark != "]":
             number += 1
-            yield self._entry(number)
+            try:
+                yield self._entry(number)
+            except DataError as error:
+                if not self._skip(error):
+                    return
             mark = self._take(",]", f"entry {number}")
         if self._peek():
             raise DataError(f"{self._file} line {self._line}: text after the end of the JSON array. Remove it.")
@@ -334,8 +332,57 @@ class _JsonArray:
             except (ValueError, RecursionError) as error:
                 raise DataError(f"{location}: not usable JSON ({str(error)[:100]}). Fix it or remove it.") from None
             else:
+                if self._on_bad and (mark := _UNDECODED.search(self._buffer, self._position, end)):
+                    column = mark.start() - self._buffer.rfind("\n", 0, mark.start())
+                    raise _not_utf8(location, ord(mark[0]) - 0xDC00, column)
                 self._advance(end)
                 return Row(number, location, value)
+
+    def _skip(self, error: DataError) -> bool:
+        """Report a broken entry and move to its end; False where the file ends in it.
+
+        Raises `error` without `on_bad`, and where no end can be told.
+        """
+        if self._on_bad is None:
+            raise error
+        while not self._at_end and len(self._buffer) - self._position <= MAX_ROW_CHARS:
+            self._read_more()
+        end = self._entry_end()
+        if end is None:
+            raise DataError(f"{error} The entries after it cannot be told apart: write JSON lines.")
+        self._on_bad(error)
+        self._advance(end)
+        return bool(self._peek())
+
+    def _entry_end(self) -> int | None:
+        """Return where the entry at the position ends: at the comma or bracket after it, or at the end of the file."""
+        # Brackets outside strings are matched. Where they do not match, or a string holds a line break or "}, {", a quotation
+        # mark or bracket is missing, and the entry ends before the next line that begins as its own does.
+        depth: list[str] = []
+        for token in _JSON_TOKEN.finditer(self._buffer, self._position):
+            text = token[0]
+            if text in "{[":
+                depth.append("}" if text == "{" else "]")
+            elif text == "," or (text in "}]" and not depth):
+                if not depth:
+                    return token.start() if text != "}" else self._next_line_entry()
+            elif text in "}]":
+                if depth.pop() != text:
+                    return self._next_line_entry()
+            elif len(text) == 1 or _ENTRY_BREAK.search(text):  # an open quotation mark
+                return self._next_line_entry()
+        return self._next_line_entry()
+
+    def _next_line_entry(self) -> int | None:
+        if self._line_head.strip():
+            return None  # the entry does not begin its line
+        following = re.compile(rf",[^\S\n]*\r?\n{self._line_head}(?=\{{)").search(self._buffer, self._position)
+        if following is not None:
+            return following.start()
+        if not self._at_end:
+            return None
+        closing = self._buffer.rstrip()
+        return len(closing) - 1 if closing.endswith("]") and len(closing) - 1 > self._position else len(self._buffer)
 
     def _peek(self) -> str:
         """Return the next character that is no white space, "" at the end."""
@@ -352,11 +399,14 @@ class _JsonArray:
             raise DataError(
                 f"{self._file} line {self._line}: {' or '.join(expected)} is expected after {after}, not {actual}."
             )
-        self._position += 1
+        self._advance(self._position + 1)
         return char
 
     def _advance(self, end: int) -> None:
         self._line += self._buffer.count("\n", self._position, end)
+        newline = self._buffer.rfind("\n", self._position, end)
+        head = self._buffer[max(newline + 1, self._position, end - _MAX_INDENT) : end]
+        self._line_head = head if newline >= 0 else (self._line_head + head)[-_MAX_INDENT:]
         self._position = end
 
     def _read_more(self) -> None:
@@ -375,23 +425,62 @@ class _JsonArray:
 
 
 def _table_rows(file: Path, chunks: Iterator[str], delimiter: str, on_bad: OnBad | None) -> Iterator[Row]:
-    reader = csv.reader((line for _, line in _numbered_lines(file, chunks, MAX_ROW_CHARS)), delimiter=delimiter)
     names: list[str] | None = None
-    first_line = 1
-    try:
-        for fields in reader:
-            location = f"{file} line {first_line}"
-            if names is None:
-                names = [name.strip() for name in fields]
-            elif error := _table_fault(fields, len(names), location):
-                if on_bad is None:
-                    raise error
-                on_bad(error)
-            elif fields:
-                yield Row(first_line, location, dict(zip(names, fields, strict=False)))
-            first_line = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{file} line {first_line}: not readable as a table ({error}). Use JSON lines.") from None
+    for number, fields in _records(file, chunks, delimiter, on_bad):
+        location = f"{file} line {number}"
+        if names is None:
+            names = [name.strip() for name in fields]
+        elif error := _table_fault(fields, len(names), location):
+            if on_bad is None:
+                raise error
+            on_bad(error)
+        elif fields:
+            yield Row(number, location, dict(zip(names, fields, strict=False)))
+
+
+def _records(
+    file: Path, chunks: Iterator[str], delimiter: str, on_bad: OnBad | None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the first line and the fields of each record.
+
+    A record that cannot be parsed, often because a quotation mark is never closed, is left out with its first line, and
+    reading goes on with its second. The first record names the columns, and is never left out.
+    """
+    # csv reads no line beyond a record, so a record with which the lines end is one with an open quotation mark.
+    waiting: deque[tuple[int, str]] = deque()  # lines of a faulty record, to be read again
+    taken: list[tuple[int, str]] = []
+    source = _numbered_lines(file, chunks, MAX_ROW_CHARS)
+    at_end = False
+
+    def lines() -> Iterator[str]:
+        nonlocal at_end
+        while line := waiting.popleft() if waiting else next(source, None):
+            taken.append(line)
+            yield line[1]
+        at_end = True
+
+    reader = csv.reader(lines(), delimiter=delimiter)
+    is_first = True
+    while True:
+        taken.clear()
+        try:
+            fields = next(reader, None)
+            problem = "a quotation mark is not closed" if at_end else ""
+        except csv.Error as error:
+            fields, problem = [], str(error)
+        if fields is None:
+            return
+        number = taken[0][0]
+        if not problem:
+            yield number, fields
+            is_first = False
+            continue
+        fault = DataError(f"{file} line {number}: not readable as a table ({problem}). Fix it or use JSON lines.")
+        if on_bad is None or is_first:
+            raise fault
+        on_bad(fault)
+        waiting.extendleft(reversed(taken[1:]))
+        reader, at_end = csv.reader(lines(), delimiter=delimiter), False
 
 
 def _table_fault(fields: list[str], columns: int, location: str) -> DataError | None:
@@ -400,30 +489,3 @@ def _table_fault(fields: list[str], columns: int, location: str) -> DataError | 
     if mark := next(filter(None, map(_UNDECODED.search, fields)), None):
         return _not_utf8(location, ord(mark[0]) - 0xDC00, mark.start() + 1)
     return None
-
-
-def _columnar_rows(file: Path, suffix: str) -> Iterator[Row]:
-    """Yield the rows of a Parquet file, or of an Arrow stream or file, by batches. Raises MissingExtraError."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtraError(f"{file.name}: reading {suffix} files", "export") from error
-    number = 0
-    try:
-        if suffix == ".parquet":
-            batches = pyarrow.parquet.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS)
-        else:
-            try:
-                batches = pa.ipc.open_stream(pa.memory_map(str(file)))
-            except pa.ArrowInvalid:
-                table = pa.ipc.open_file(pa.memory_map(str(file)))
-                batches = map(table.get_batch, range(table.num_record_batches))
-        for batch in batches:
-            for start in range(0, batch.num_rows, _BATCH_ROWS):
-                for values in batch.slice(start, _BATCH_ROWS).to_pylist():
-                    number += 1
-                    yield Row(number, f"{file} row {number}", values)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        problem = f"cannot be read after row {number} ({str(error)[:120]})"
-        raise DataError(f"{file}: {problem}. Copy or download it again.") from None

@@ -166,11 +166,75 @@ def test_broken_rows_are_left_out_only_when_asked(
     assert all(part in message for part, message in zip(messages, bad.messages, strict=True)), bad.messages
 
 
-def test_an_array_is_not_read_beyond_bytes_that_are_no_text(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_bytes(b'[{"id": 1, "text": "x"},\n{"id": 2, "text": "caf\xe9"}]')
-    for skip_bad in (False, True):
-        with pytest.raises(DataError, match=r"line 2.*not UTF-8"):
-            build_corpus(tmp_path / "a.json", tmp_path / "out", skip_bad=skip_bad)
+ENTRY = '{"id": %d, "text": "x, {%d}"}'
+BROKEN_ENTRIES = (
+    '{"id": 2, "text" "y"}', '{"id": 2, "text": [}, 3]', '{"id": 2, "text": y}', '{"id": 2, "text": "y', '{"id": 2, "text": "y}',
+    '"text, {2}"', "[1, {}]", "17", '{"id": 2, "text": "caf\udce9"}', '{"id": 2, "text": "y"', "{" * 5_000, '{"id": ' + "2" * 5_000 + "}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("indent", ["", "  "])
+@pytest.mark.parametrize("broken", BROKEN_ENTRIES)
+def test_a_broken_entry_of_an_array_is_left_out_alone(tmp_path: Path, broken: str, indent: str) -> None:
+    file = tmp_path / "a.json"
+    for position in range(4):
+        entries = [ENTRY % (number, number) for number in (3, 4, 5)]
+        entries.insert(position, broken)
+        content = "[\n" + ",\n".join(indent + entry for entry in entries) + "\n]\n"
+        file.write_bytes(content.encode("utf-8", "surrogateescape"))
+        with pytest.raises(DataError, match=rf"a\.json line {position + 2}"):
+            build_corpus(file, tmp_path / "out")
+        bad = BadRecords()
+        stored = build_corpus(file, tmp_path / f"out{position}", skip_bad=True, bad=bad)
+        assert [(passage.id, passage.text) for passage in stored] == [(f"{n}", f"x, {{{n}}}") for n in (3, 4, 5)]
+        assert bad.count == 1
+        assert f"line {position + 2}" in bad.messages[0]
+
+
+def test_a_broken_entry_whose_end_is_unclear_stops(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"id": 1, "text": "x"}, {"id": 2, "text": "y}, {"id": 3, "text": "z"}]')
+    with pytest.raises(DataError, match=r"line 1 \(entry 2\).*cannot be told apart: write JSON lines"):
+        build_corpus(tmp_path / "a.json", tmp_path / "out", skip_bad=True)
+
+
+@pytest.mark.parametrize("filler", [0, 3_000], ids=["at the end", "beyond csv's longest field"])
+def test_an_unparsable_row_of_a_table_is_left_out_alone(tmp_path: Path, filler: int) -> None:
+    good = [f"{number},{'word ' * 20}" for number in range(3, 5 + filler)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,text", '1,"a ""quoted""\ntext"', '2,"open', *good]) + "\n")
+    with pytest.raises(DataError, match=r"a\.csv line 4: not readable as a table"):
+        build_corpus(tmp_path / "a.csv", tmp_path / "out")
+    bad = BadRecords()
+    stored = build_corpus(tmp_path / "a.csv", tmp_path / "out", skip_bad=True, bad=bad)
+    assert [passage.id for passage in stored] == ["1", *(str(number) for number in range(3, 5 + filler))]
+    assert stored.get("1").text == 'a "quoted"\ntext'
+    assert bad.count == 1
+    assert "line 4" in bad.messages[0]
+
+
+def test_damaged_row_groups_of_parquet_are_left_out(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow", reason="needs the extra 'export': pip install -e '.[export]'")
+    pq = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    rows = [{"id": f"{number}", "text": f"text {number}"} for number in range(300)]
+    path = folder / "a.parquet"
+    pq.write_table(
+        pa.Table.from_pylist(rows), path, row_group_size=100, write_page_checksum=True, use_dictionary=False
+    )
+    column = pq.ParquetFile(path).metadata.row_group(1).column(1)
+    content = bytearray(path.read_bytes())
+    content[column.data_page_offset + column.total_compressed_size // 2] ^= 0xFF
+    path.write_bytes(content)
+    (folder / "b.parquet").write_bytes(content[:-9])
+    with pytest.raises(DataError, match=r"a\.parquet: row group 2 cannot be read after row 100"):
+        build_corpus(folder, tmp_path / "out")
+    bad = BadRecords()
+    stored = build_corpus(folder, tmp_path / "out", skip_bad=True, bad=bad)
+    assert [passage.id for passage in stored] == [f"{number}" for number in (*range(100), *range(200, 300))]
+    assert [message.partition(" cannot")[0].rpartition("/")[2] for message in bad.messages] == [
+        "a.parquet: row group 2",
+        "b.parquet:",
+    ]
 
 
 def test_parquet_and_saved_data_sets_are_read(tmp_path: Path) -> None:
