@@ -127,11 +127,14 @@ class _Database:
                 self._close(connection)
                 fields = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
                 fault = printable(str(fields.get("M", error)))
-                if not str(fields.get("C", "")).startswith(_LOST):
-                    raise ConfigError(f"the database at {self.address.url} refused: {fault}") from None
+                code = str(fields.get("C", ""))
+                if not code.startswith(_LOST):
+                    hint = f": user and {PASSWORD_VARIABLE} must be those of the database" if code[:2] == "28" else ""
+                    raise ConfigError(f"the database at {self.address.url} refused: {fault}{hint}") from None
             except (OSError, self._driver.InterfaceError) as error:
                 self._close(connection)
                 fault = printable(f"{type(error).__name__}: {error}")
+                waited += self._timeout if isinstance(error, TimeoutError) else 0.0
             except BaseException:
                 self._close(connection)
                 raise
