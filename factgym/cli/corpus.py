@@ -103,6 +103,56 @@ def build(
     _print_bad(bad.count, bad.messages)
 
 
+@corpus_app.command("encode")
+def encode(
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `corpus build` wrote.")],
+    encoder: Annotated[str, typer.Option(help="e5, qwen3, plain, or a model's name or folder.")] = "e5",
+    preset: Annotated[
+        Literal["e5", "plain", "qwen3"] | None, typer.Option(help="Prefixes and pooling of a named model; default e5.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Passages in a batch of the encoder.")] = 32,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; default the best.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing vectors.")] = False,
+) -> None:
+    """Encode a corpus for `index="dense"`. The same command resumes an interrupted encoding."""
+    from rich.console import Console
+
+    from factgym.corpora.dense import PRESETS, shared_encoder
+    from factgym.corpora.store import StoredCorpus
+    from factgym.corpora.stored_dense import EncodeProgress, encode_corpus
+
+    stored = StoredCorpus(corpus)
+    if encoder in PRESETS and preset not in (None, encoder):
+        raise ConfigError(f"--encoder {encoder} has its own preset: leave out --preset {preset}")
+    model, name = (None, encoder) if encoder in PRESETS else (encoder, preset or "e5")
+    console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
+    started, estimated = time.monotonic(), False
+    with _EncodeDisplay(console, "") as display:
+
+        def watch(progress: EncodeProgress) -> None:
+            nonlocal estimated
+            if not estimated:
+                estimated = True
+                needed, free = 2 * progress.total * progress.dimension, shutil.disk_usage(corpus).free
+                console.print(
+                    f"{progress.total:,} passages ({progress.resumed:,} encoded earlier), {progress.dimension} dimensions:"
+                    f" {needed / 1e6:,.1f} MB on disk ({free / 1e6:,.0f} MB free), about "
+                    f"{display.remaining(progress):,.0f} s more"
+                )
+            display.watch(progress)
+
+        try:
+            loaded = shared_encoder(model, name, device=device, batch_size=batch_size)
+            display.started = time.monotonic()
+            folder = encode_corpus(stored, loaded, replace=force, progress=watch)
+        except KeyboardInterrupt:
+            console.print("Stopped. The same command resumes.")
+            raise typer.Exit(130) from None
+    seconds = time.monotonic() - started
+    print(f"{folder.path}: {len(stored):,} vectors of {folder.meta['dimension']} dimensions, half precision")
+    print(f"{folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s")
+
+
 @corpus_app.command("search")
 def search(
     corpus: CorpusPath,
@@ -383,6 +433,26 @@ class _CorpusDisplay(Display):
         if stage == "index":
             return f"indexing {done:,}/{total:,} postings · {seconds:.0f} s"
         return f"reading · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s · {seconds:.0f} s"
+
+    def render(self, line: str) -> Any:
+        from rich.text import Text
+
+        return Text(line)
+
+
+class _EncodeDisplay(Display):
+    """The progress of encoding a corpus."""
+
+    def remaining(self, progress: Any) -> float:
+        """Return the estimated seconds, at the speed since the encoder was loaded."""
+        seconds = time.monotonic() - self.started
+        return float(seconds / max(progress.done - progress.resumed, 1) * (progress.total - progress.done))
+
+    def line(self) -> str:
+        if self.progress is None:
+            return f"loading the encoder, first passages · {time.monotonic() - self.started:.0f} s"
+        progress = self.progress
+        return f"encoding {progress.done:,}/{progress.total:,} passages · {self.remaining(progress):,.0f} s left"
 
     def render(self, line: str) -> Any:
         from rich.text import Text

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SCORE_DIGITS = 5
 """Decimals of a score: those beyond depend on the batch in which a text was encoded, and would reorder ties."""
 
-_SPARE = 16
+SPARE_HITS = 16
 """Hits beyond `k` that are requested: rounding the scores may reorder those near the cut."""
 
 
@@ -235,7 +235,7 @@ class DenseIndex(Immutable):
             return results
         vectors = self._encoder.queries([queries[i] for i in nonblank])
         # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
-        scores, rows = self._faiss.search(vectors, min(k + _SPARE, len(self._ids)))
+        scores, rows = self._faiss.search(vectors, min(k + SPARE_HITS, len(self._ids)))
         for i, query_scores, query_rows in zip(nonblank, scores, rows, strict=True):
             rounded = zip(
                 (-round(float(score), SCORE_DIGITS) for score in query_scores), query_rows.tolist(), strict=True
@@ -247,11 +247,6 @@ class DenseIndex(Immutable):
         """SHA-256 in hex over corpus, preset and encoder (a local model folder counts by its content)."""
         settings = {"preset": asdict(self._encoder.preset), "encoder": self._encoder.name}
         return index_fingerprint("dense", settings, [self._corpus.fingerprint()])
-
-
-def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> DenseIndex:
-    """Build a dense index; encoder and options as for `as_encoder`."""
-    return DenseIndex(corpus, as_encoder(encoder, **options), vectors=vectors)
 
 
 def as_encoder(encoder: Any, **options: Any) -> Encoder:

@@ -77,7 +77,7 @@ _KINDS: Mapping[str, _Kind] = {
     "bm25": _Kind("factgym.corpora.store_bm25:build_bm25", _BM25_OPTIONS),
     "bm25s": _Kind("factgym.corpora.store_bm25:build_bm25s", _BM25_OPTIONS),
     "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
-    "dense": _Kind("factgym.corpora.dense:build_dense", _DENSE_OPTIONS),
+    "dense": _Kind("factgym.corpora.stored_dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
 }
 
