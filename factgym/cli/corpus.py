@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from factgym.cli.display import Display
+from factgym.cli.encode import encode, push
 from factgym.cli.options import parse_settings
 from factgym.core.errors import ConfigError
 
@@ -34,6 +35,9 @@ corpus_app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+corpus_app.command("encode")(encode)
+corpus_app.command("push")(push)
 
 IndexSettings = Annotated[
     list[str] | None,
@@ -103,56 +107,6 @@ def build(
     _print_bad(bad.count, bad.messages)
 
 
-@corpus_app.command("encode")
-def encode(
-    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `corpus build` wrote.")],
-    encoder: Annotated[str, typer.Option(help="e5, qwen3, plain, or a model's name or folder.")] = "e5",
-    preset: Annotated[
-        Literal["e5", "plain", "qwen3"] | None, typer.Option(help="Prefixes and pooling of a named model; default e5.")
-    ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Passages in a batch of the encoder.")] = 32,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …; default the best.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing vectors.")] = False,
-) -> None:
-    """Encode a corpus for `index="dense"`. The same command resumes an interrupted encoding."""
-    from rich.console import Console
-
-    from factgym.corpora.dense import PRESETS, shared_encoder
-    from factgym.corpora.store import StoredCorpus
-    from factgym.corpora.stored_dense import EncodeProgress, encode_corpus
-
-    stored = StoredCorpus(corpus)
-    if encoder in PRESETS and preset not in (None, encoder):
-        raise ConfigError(f"--encoder {encoder} has its own preset: leave out --preset {preset}")
-    model, name = (None, encoder) if encoder in PRESETS else (encoder, preset or "e5")
-    console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
-    started, estimated = time.monotonic(), False
-    with _EncodeDisplay(console, "") as display:
-
-        def watch(progress: EncodeProgress) -> None:
-            nonlocal estimated
-            if not estimated:
-                estimated = True
-                needed, free = 2 * progress.total * progress.dimension, shutil.disk_usage(corpus).free
-                console.print(
-                    f"{progress.total:,} passages ({progress.resumed:,} encoded earlier), {progress.dimension} dimensions:"
-                    f" {needed / 1e6:,.1f} MB on disk ({free / 1e6:,.0f} MB free), about "
-                    f"{display.remaining(progress):,.0f} s more"
-                )
-            display.watch(progress)
-
-        try:
-            loaded = shared_encoder(model, name, device=device, batch_size=batch_size)
-            display.started = time.monotonic()
-            folder = encode_corpus(stored, loaded, replace=force, progress=watch)
-        except KeyboardInterrupt:
-            console.print("Stopped. The same command resumes.")
-            raise typer.Exit(130) from None
-    seconds = time.monotonic() - started
-    print(f"{folder.path}: {len(stored):,} vectors of {folder.meta['dimension']} dimensions, half precision")
-    print(f"{folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s")
-
-
 @corpus_app.command("search")
 def search(
     corpus: CorpusPath,
@@ -181,35 +135,6 @@ def search(
             print(f"     {printable(passage.text, 160)}")
     if not hits:
         print("no passage has a word of the query", file=sys.stderr)
-
-
-@corpus_app.command("push")
-def push(
-    corpus: CorpusPath,
-    url: Annotated[
-        str, typer.Argument(metavar="URL", help="postgresql://USER@HOST:PORT/DATABASE?table=NAME; PGPASSWORD is read.")
-    ],
-    encoder: Annotated[str | None, typer.Option(help="A model's name or folder; default the preset's.")] = None,
-    preset: Annotated[str, typer.Option(help="The encoder's prompts and pooling.")] = "e5",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace the table where it holds another corpus or encoder.")
-    ] = False,
-) -> None:
-    """Write passages and vectors into PostgreSQL with pgvector. Continues where an earlier push was interrupted."""
-    from factgym.corpora.build import read_passages
-    from factgym.corpora.dense import shared_encoder
-    from factgym.corpora.postgres import parse_address, push_corpus
-
-    parse_address(url)
-    passages = read_passages(corpus)
-
-    def report(done: int) -> None:
-        print(f"\r{done:,} of {len(passages):,} passages", end="", file=sys.stderr, flush=True)
-
-    model = shared_encoder(encoder, preset)
-    written, present = push_corpus(passages, url, model, replace=force, progress=report)
-    print(file=sys.stderr)
-    print(f"{url}: {written:,} passages written, {present:,} there already")
 
 
 @corpus_app.command("evaluate")
@@ -393,13 +318,30 @@ def info(
 
 def _describe_corpus(path: Path, verify: bool) -> None:
     from factgym.corpora.store import StoredCorpus
+    from factgym.corpora.stored_dense import has_vectors, open_approximate, open_vectors
 
     corpus = StoredCorpus(path)
-    if verify:
-        corpus.folder.check_all()
+    folders = [corpus.folder]
     meta = corpus.meta
-    index = {f"bm25 {name.replace('_', ' ')}": value for name, value in meta.pop("bm25").items()}
-    _print_rows({"kind": "corpus", **meta, **index, "bytes": corpus.folder.bytes}, verify)
+    rows = {f"bm25 {name.replace('_', ' ')}": value for name, value in meta.pop("bm25").items()}
+    if has_vectors(corpus):
+        vectors = open_vectors(corpus)
+        approximate = open_approximate(corpus, vectors)
+        encoder = {
+            "encoder": vectors.meta["source"] or vectors.meta["encoder"],
+            "preset": vectors.meta["preset"]["name"],
+        }
+        rows |= {
+            f"dense {name}": value for name, value in (encoder | {"dimension": vectors.meta["dimension"]}).items()
+        }
+        folders.append(vectors)
+        if approximate is not None:
+            rows |= {f"approximate {name}": approximate.meta[name] for name in ("factory", "recall@10")}
+            folders.append(approximate)
+    if verify:
+        for folder in folders:
+            folder.check_all()
+    _print_rows({"kind": "corpus", **meta, **rows, "bytes": sum(folder.bytes for folder in folders)}, verify)
 
 
 def _print_rows(rows: Mapping[str, Any], verified: bool) -> None:
@@ -433,26 +375,6 @@ class _CorpusDisplay(Display):
         if stage == "index":
             return f"indexing {done:,}/{total:,} postings · {seconds:.0f} s"
         return f"reading · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s · {seconds:.0f} s"
-
-    def render(self, line: str) -> Any:
-        from rich.text import Text
-
-        return Text(line)
-
-
-class _EncodeDisplay(Display):
-    """The progress of encoding a corpus."""
-
-    def remaining(self, progress: Any) -> float:
-        """Return the estimated seconds, at the speed since the encoder was loaded."""
-        seconds = time.monotonic() - self.started
-        return float(seconds / max(progress.done - progress.resumed, 1) * (progress.total - progress.done))
-
-    def line(self) -> str:
-        if self.progress is None:
-            return f"loading the encoder, first passages · {time.monotonic() - self.started:.0f} s"
-        progress = self.progress
-        return f"encoding {progress.done:,}/{progress.total:,} passages · {self.remaining(progress):,.0f} s left"
 
     def render(self, line: str) -> Any:
         from rich.text import Text

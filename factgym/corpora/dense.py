@@ -2,17 +2,19 @@
 
 EVE's searcher is E5 (`intfloat/e5-base-v2`), which is trained with the prefixes `query: ` and `passage: `, mean
 pooling over all tokens of the text and unit vectors; the preset "e5" gives exactly that whatever the model folder's
-own pooling says. The preset "plain" takes an encoder as it is. The search is exact (Flat): under about 100,000
-passages an approximate index saves little and loses recall. FAISS, torch and sentence-transformers load on first
-use; without them `MissingExtraError` names the extra "dense".
+own pooling says. The preset "plain" takes an encoder as it is. The search is exact (Flat), in memory;
+`factgym.corpora.stored_dense` searches vectors on disk. FAISS, torch and sentence-transformers load on first use;
+without them `MissingExtraError` names the extra "dense".
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -73,37 +75,75 @@ class SentenceEncoder(Protocol):
         ...
 
 
-def preset_of(preset: str | EncoderPreset) -> EncoderPreset:
-    """Return the preset of that name, or the preset itself. Raises `ConfigError` for an unknown name."""
+def preset_of(preset: str | EncoderPreset | None, model: object = None) -> EncoderPreset:
+    """Return the preset of that name, or the preset itself. Raises `ConfigError` for an unknown name.
+
+    None is the preset that a model's name or folder shows: "e5" and "qwen3" for names with E5 or Qwen3, "plain" for
+    others. Without a model, and for a model that is an object, it is "e5".
+    """
     if isinstance(preset, EncoderPreset):
         return preset
+    if preset is None:
+        name = str(model).lower() if isinstance(model, str | Path) else "e5"
+        families = (family for family in (E5, QWEN3) if re.search(rf"(?<![a-z0-9]){family.name}(?![a-z0-9])", name))
+        return next(families, PLAIN)
     if preset not in PRESETS:
         names = ", ".join(PRESETS)
         raise ConfigError(f"no encoder preset {preset!r} (known: {names}).{did_you_mean(str(preset), PRESETS)}")
     return PRESETS[preset]
 
 
+def resolve_encoder(
+    model: str | Path | SentenceEncoder | None, preset: str | EncoderPreset | None
+) -> tuple[str | SentenceEncoder, EncoderPreset]:
+    """Return model and preset for those that a user gave, neither of which needs to be. Raises `ConfigError`."""
+    if isinstance(model, str) and model in PRESETS and not Path(model).is_dir():
+        own = PRESETS[model]
+        if preset is not None and preset_of(preset) is not own:
+            raise ConfigError(f"encoder {model!r} has its own preset: leave out preset={preset!r}")
+        model, preset = None, own
+    chosen = preset_of(preset, model)
+    source: Any = chosen.model if model is None else model
+    return str(source) if isinstance(source, str | Path) else source, chosen
+
+
+def encoder_name(source: str | SentenceEncoder) -> str:
+    """Return the model in a fingerprint: its name, a digest of its folder, or the type of an object."""
+    if not isinstance(source, str):
+        return f"object:{type(source).__module__}.{type(source).__qualname__}"
+    folder = Path(source)
+    if not folder.is_dir():
+        return source
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return f"folder:{digest.hexdigest()}"
+
+
 class Encoder(Immutable):
     """A model with its preset: texts to float32 vectors of shape (texts, dimension). Safe under threads.
 
-    model: a name or folder that `SentenceTransformer` loads, or an object with its `encode`. A named encoder pickles
-    as its name and is loaded again where it arrives.
+    model: a name or folder that `SentenceTransformer` loads, a preset's name, or an object with its `encode`. preset: see
+    `preset_of`. device: cpu, cuda …; several, with commas between them, encode passages in a process each. A named
+    encoder pickles as its name and is loaded again where it arrives.
     """
 
     def __init__(
         self,
         model: str | Path | SentenceEncoder | None = None,
-        preset: str | EncoderPreset = E5,
+        preset: str | EncoderPreset | None = None,
         *,
         device: str | None = None,
         batch_size: int = 32,
     ) -> None:
-        self.preset = preset_of(preset)
+        self.source, self.preset = resolve_encoder(model, preset)
         self.device = device
         self.batch_size = batch_size
+        self.devices = device.split(",") if device else []
+        self._pool: Any = None
         self._lock = threading.Lock()
-        source = self.preset.model if model is None else model
-        self.source: str | SentenceEncoder = str(source) if isinstance(source, str | Path) else source
         self._model: Any = self._load() if isinstance(self.source, str) else self.source
         if not callable(getattr(self._model, "encode", None)):
             raise ConfigError(f"encoder is a model name, a folder or an object with encode(texts), not {model!r}")
@@ -117,18 +157,8 @@ class Encoder(Immutable):
 
     @cached_property
     def name(self) -> str:
-        """The model in a fingerprint: its name, a digest of its folder, or the type of an object."""
-        if not isinstance(self.source, str):
-            return f"object:{type(self.source).__module__}.{type(self.source).__qualname__}"
-        folder = Path(self.source)
-        if not folder.is_dir():
-            return self.source
-        digest = hashlib.sha256()
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            digest.update(json.dumps([path.relative_to(folder).as_posix(), path.stat().st_size]).encode())
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-        return f"folder:{digest.hexdigest()}"
+        """The model in a fingerprint, see `encoder_name`."""
+        return encoder_name(self.source)
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors of queries, of the first `MAX_QUERY_CHARS` characters of each."""
@@ -138,8 +168,22 @@ class Encoder(Immutable):
         """Return the vectors of passages, each its title and text joined by a newline."""
         return self._encode([self.preset.passage_prefix + f"{p.title}\n{p.text}".strip() for p in passages])
 
+    @contextlib.contextmanager
+    def processes(self) -> Iterator[None]:
+        """Encode in a process for each device while the block runs, where several were given."""
+        if len(self.devices) > 1 and isinstance(self.source, str):
+            self._pool = self._model.start_multi_process_pool(self.devices)
+        try:
+            yield
+        finally:
+            if self._pool is not None:
+                self._model.stop_multi_process_pool(self._pool)
+                self._pool = None
+
     def _encode(self, texts: list[str]) -> Vectors:
         options: dict[str, Any] = {"batch_size": self.batch_size, "show_progress_bar": False}
+        if self._pool is not None:
+            options["pool"] = self._pool
         # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
         with self._lock:
             if self._pool_here:
@@ -160,7 +204,7 @@ class Encoder(Immutable):
         except ImportError as error:
             raise MissingExtraError("a sentence-transformers encoder", "dense") from error
         try:
-            model = SentenceTransformer(str(self.source), device=self.device)
+            model = SentenceTransformer(str(self.source), device=self.devices[0] if self.devices else None)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"no encoder at {self.source!r}: name a folder or a hub model that is available"
@@ -171,14 +215,13 @@ class Encoder(Immutable):
 
 def shared_encoder(
     model: str | Path | None = None,
-    preset: str | EncoderPreset = E5,
+    preset: str | EncoderPreset | None = None,
     *,
     device: str | None = None,
     batch_size: int = 32,
 ) -> Encoder:
     """Return the encoder of this model and preset, loaded once in a process."""
-    chosen = preset_of(preset)
-    source = str(model) if model is not None else chosen.model
+    source, chosen = resolve_encoder(model, preset)
     key = ("encoder", source, chosen, device, batch_size)
     return shared(key, lambda: Encoder(source, chosen, device=device, batch_size=batch_size))
 

@@ -64,7 +64,7 @@ class _Kind(NamedTuple):
 
 
 _BM25_OPTIONS = frozenset({"k1", "b"})
-_DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors"})
+_DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
 _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
 _POSTGRES = _Kind(

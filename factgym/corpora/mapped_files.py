@@ -290,20 +290,27 @@ def atomic_folder(out: Path, *, replace: bool = False) -> Iterator[Path]:
     check_output(out, replace=replace)
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
-    previous = out.with_name(f".{out.name}.{os.getpid()}.previous")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir()
         yield partial
         check_output(out, replace=replace)
-        if out.exists():
-            out.rename(previous)
-        partial.rename(out)
+        replace_folder(partial, out)
     except OSError as error:
         raise DataError(f"{out} cannot be written ({error.strerror or error}). Make room, or name another.") from None
     finally:
-        for folder in (partial, previous):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def replace_folder(partial: Path, out: Path) -> None:
+    """Rename a complete folder to `out`, in place of what is there."""
+    previous = out.with_name(f".{out.name}.{os.getpid()}.previous")
+    try:
+        if out.exists():
+            out.rename(previous)
+        partial.rename(out)
+    finally:
+        shutil.rmtree(previous, ignore_errors=True)
 
 
 def check_output(out: Path, *, replace: bool) -> None:

@@ -1,69 +1,81 @@
-"""Passage vectors on disk beside a stored corpus: encoded once, resumable, memory-mapped, searched exactly.
+"""Dense search over vectors on disk, which processes on a machine share: exact, or approximate and rescored exactly.
 
-    CORPUS/dense/vectors.npy      half precision, passages in corpus order, one row after the other
-    CORPUS/dense/manifest.json    encoder, preset, dimension, the corpus's fingerprint; `factgym.corpora.mapped_files`
-
-While an encoding runs, its rows are in `CORPUS/.dense.partial`, with a journal: a line for each block that is on disk,
-with its checksum. A later call verifies the blocks of the journal and continues after the last intact one.
+`factgym.corpora.encode` writes the vectors into a corpus's folder, `factgym.corpora.approximate` an approximate index of
+them. Both are files of FAISS, memory-mapped, whose pages are compared with their sums before FAISS reads them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import io
 import json
-import os
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.core.tasks import Immutable
-from factgym.corpora.dense import SCORE_DIGITS, SPARE_HITS, DenseIndex, Encoder, as_encoder
+from factgym.corpora.dense import (
+    SCORE_DIGITS,
+    SPARE_HITS,
+    DenseIndex,
+    Encoder,
+    EncoderPreset,
+    as_encoder,
+    encoder_name,
+    resolve_encoder,
+)
 from factgym.corpora.index import Hit, Index, check_request, index_fingerprint
-from factgym.corpora.mapped_files import MappedFolder, is_mapped_folder, write_manifest
+from factgym.corpora.mapped_files import MappedFolder, is_mapped_folder
 from factgym.corpora.store import StoredCorpus
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from factgym.corpora.corpus import Corpus
-    from factgym.corpora.dense import Vectors
+    from factgym.corpora.dense import SentenceEncoder, Vectors
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: nothing keeps two processes from encoding the same corpus at once
-    fcntl = None
+FOLDER, VECTORS = "dense", "vectors.faiss"
+KIND, VERSION = "factgym-vectors", 1
+APPROXIMATE, INDEX = "dense-approximate", "index.faiss"
+APPROXIMATE_KIND, APPROXIMATE_VERSION = "factgym-faiss", 1
+ENCODE = "factgym corpus encode {} --encoder NAME"
 
-FOLDER = "dense"
-KIND = "factgym-vectors"
-VERSION = 1
-BLOCK = 256
-"""Passages that are encoded between two lines of the journal; at most so many are encoded again after a kill."""
-
-_VECTORS = "vectors.npy"
-_JOURNAL = "journal.jsonl"
-_SEARCH_ROWS = 16_384
-"""Rows that are converted to single precision at a time."""
+_BATCH = 32
+"""Queries from which blocks of vectors are converted to single precision for a matrix product."""
+_BLOCK = 16_384
+"""Vectors in such a block."""
 
 
-class EncodeProgress(NamedTuple):
-    """done: passages on disk. resumed: those of them that an earlier call encoded. dimension: of the vectors."""
+def load_faiss() -> Any:
+    """Import FAISS. Raises MissingExtraError."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("index='dense'", "dense") from error
+    return faiss
 
-    done: int
-    total: int
-    resumed: int
-    dimension: int
+
+def faiss_header(count: int, dimension: int) -> bytes:
+    """Return the beginning of a file of FAISS with `count` vectors in half precision, which follow it row after row."""
+    faiss = load_faiss()
+    index = faiss.IndexScalarQuantizer(dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
+    index.ntotal = count
+    # The file ends with the size of the codes and the codes: here there are none yet.
+    return bytes(faiss.serialize_index(index)[:-8].tobytes()) + (2 * count * dimension).to_bytes(8, "little")
 
 
-def encode_command(path: Path) -> str:
-    """Return the command that encodes a corpus."""
-    return f"factgym corpus encode {path} --encoder NAME"
+def read_faiss(folder: MappedFolder, name: str) -> Any:
+    """Map an index of FAISS whose bytes are intact. Raises DataError."""
+    faiss = load_faiss()
+    folder[name].check_all()
+    try:
+        return faiss.read_index(str(folder.path / name), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[-200:]
+        raise DataError(f"{folder.path / name} cannot be read by FAISS ({reason}). {folder.rebuild}") from None
 
 
 def has_vectors(corpus: StoredCorpus) -> bool:
@@ -71,173 +83,50 @@ def has_vectors(corpus: StoredCorpus) -> bool:
     return is_mapped_folder(corpus.path / FOLDER)
 
 
-def encode_corpus(
-    corpus: StoredCorpus,
-    encoder: Encoder,
-    *,
-    replace: bool = False,
-    progress: Callable[[EncodeProgress], None] = lambda _: None,
-) -> MappedFolder:
-    """Encode all passages into the corpus's folder and open the vectors, which appear when they are whole.
-
-    Continues an interrupted call with the same encoder; the result is that of an uninterrupted one, byte for byte. Raises
-    ConfigError where vectors exist and `replace` is False, and where another process encodes the corpus.
-    """
-    out, partial = corpus.path / FOLDER, corpus.path / f".{FOLDER}.partial"
-    if out.exists() and not (replace and is_mapped_folder(out)):
-        raise ConfigError(f"{out} exists: replace it with --force")
-    meta = _description(corpus, encoder)
-    try:
-        with _exclusive(corpus.path / f".{FOLDER}.lock", corpus.path):
-            partial.mkdir(exist_ok=True)
-            dimension = _encode_blocks(corpus, encoder, partial, meta, progress)
-            (partial / _JOURNAL).unlink()
-            write_manifest(partial, KIND, VERSION, {**meta, "dimension": dimension, "dtype": "float16"}, {})
-            if out.exists():
-                shutil.rmtree(out)
-            partial.rename(out)
-    except OSError as error:
-        raise DataError(f"{out} cannot be written ({error.strerror or error}). Make room, then repeat.") from None
-    return open_vectors(corpus)
-
-
-def _description(corpus: StoredCorpus, encoder: Encoder) -> dict[str, Any]:
-    return {
-        "corpus": corpus.fingerprint(),
-        "passages": len(corpus),
-        "encoder": encoder.name,
-        "source": encoder.source if isinstance(encoder.source, str) else "",
-        "preset": asdict(encoder.preset),
-    }
-
-
-@contextlib.contextmanager
-def _exclusive(path: Path, corpus: Path) -> Iterator[None]:
-    """Hold a lock for the time of an encoding; the system releases it when the process is killed."""
-    with path.open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"another process encodes {corpus}: wait for it, or stop it") from None
-        yield
-
-
-def _encode_blocks(
-    corpus: StoredCorpus, encoder: Encoder, folder: Path, meta: dict[str, Any], progress: Callable[..., None]
-) -> int:
-    """Write the rows that are missing; return the dimension. A block is in the journal after its rows are on disk."""
-    total = len(corpus)
-    done, dimension = _resume(folder, meta, total)
-    resumed = done
-    with (folder / _VECTORS).open("r+b") as vectors, (folder / _JOURNAL).open("ab") as journal:
-        vectors.seek(0, os.SEEK_END)
-        while done < total:
-            stop = min(done + BLOCK, total)
-            rows = encoder.passages([corpus.read(i) for i in range(done, stop)]).astype("<f2")
-            if not np.isfinite(rows).all() or (dimension and rows.shape[1] != dimension):
-                raise DataError(
-                    f"the encoder gave vectors that half precision cannot hold for passages {done} to {stop}"
-                )
-            if not done:
-                dimension = rows.shape[1]
-                _write_header(vectors, total * dimension)
-            raw = rows.tobytes()
-            vectors.write(raw)
-            _sync(vectors)
-            record = {"stop": stop, "dimension": dimension, "sha256": hashlib.sha256(raw).hexdigest()}
-            journal.write(json.dumps(record).encode() + b"\n")
-            _sync(journal)
-            done = stop
-            progress(EncodeProgress(done, total, resumed, dimension))
-    return dimension
-
-
-def _resume(folder: Path, meta: dict[str, Any], total: int) -> tuple[int, int]:
-    """Return the rows that an earlier call left intact and their dimension; cut the files after them."""
-    path, journal = folder / _VECTORS, folder / _JOURNAL
-    head = json.dumps(meta).encode()
-    lines = journal.read_bytes().split(b"\n") if journal.exists() and path.exists() else []
-    done = dimension = end = 0
-    intact = [head]
-    if lines and lines[0] == head:
-        with path.open("rb") as vectors:
-            for line in lines[1:]:
-                try:
-                    record = json.loads(line)
-                    stop, width, digest = int(record["stop"]), int(record["dimension"]), record["sha256"]
-                except (ValueError, KeyError, TypeError):
-                    break
-                if not done:
-                    dimension, end = width, _header_bytes(total * width)
-                    vectors.seek(end)
-                size = 2 * width * (stop - done)
-                if stop != min(done + BLOCK, total) or width != dimension or len(raw := vectors.read(size)) != size:
-                    break
-                if hashlib.sha256(raw).hexdigest() != digest:
-                    break
-                done, end = stop, end + size
-                intact.append(line)
-    for file in folder.iterdir():
-        if file not in (path, journal):
-            file.unlink()
-    path.touch()
-    os.truncate(path, end if done else 0)
-    journal.write_bytes(b"\n".join(intact) + b"\n")
-    return done, dimension if done else 0
-
-
-def _write_header(file: BinaryIO, items: int) -> None:
-    header = {"descr": "<f2", "fortran_order": False, "shape": (items,)}
-    np.lib.format.write_array_header_1_0(file, header)
-
-
-def _header_bytes(items: int) -> int:
-    buffer = io.BytesIO()
-    _write_header(buffer, items)
-    return buffer.tell()
-
-
-def _sync(file: BinaryIO) -> None:
-    file.flush()
-    os.fsync(file.fileno())
-
-
 def open_vectors(corpus: StoredCorpus) -> MappedFolder:
     """Open the vectors of a corpus. Raises DataError for damaged ones and for those of another corpus."""
     path = corpus.path / FOLDER
-    repair = f"Encode it again with `{encode_command(corpus.path)} --force`."
+    repair = f"Encode it again with `{ENCODE.format(corpus.path)} --force`."
     folder = MappedFolder(path, KIND, VERSION, repair)
     meta = folder.meta
     if meta.get("corpus") != corpus.fingerprint() or meta.get("passages") != len(corpus):
         raise DataError(f"{path} holds vectors of another corpus. {repair}")
-    if _VECTORS not in folder or len(folder[_VECTORS]) != len(corpus) * meta["dimension"]:
+    if VECTORS not in folder or len(folder[VECTORS]) < 2 * len(corpus) * meta["dimension"]:
         raise DataError(f"{path} holds another number of vectors than the corpus has passages. {repair}")
     return folder
 
 
-class StoredDense(Immutable):
-    """Exact inner-product search over the vectors of a `StoredCorpus`, which processes on a machine share.
+def open_approximate(corpus: StoredCorpus, vectors: MappedFolder) -> MappedFolder | None:
+    """Open the approximate index of a corpus's vectors; None where there is none or it is of replaced vectors."""
+    path = corpus.path / APPROXIMATE
+    if not is_mapped_folder(path):
+        return None
+    repair = f"Build it again with `{ENCODE.format(corpus.path)} --approximate KIND --force`, or delete the folder."
+    folder = MappedFolder(path, APPROXIMATE_KIND, APPROXIMATE_VERSION, repair)
+    if folder.meta["vectors"] != vectors.records[VECTORS].sha256:
+        raise DataError(f"{path} is an index of other vectors. {repair}")
+    return folder
 
-    Scores are those of single precision over the stored half-precision rows, rounded to `SCORE_DIGITS` decimals; equal
-    ones fall in corpus order. Pickles as the corpus's path and the encoder. Raises `ConfigError` for another encoder than
-    that of the vectors, `DataError` as `open_vectors` and when a damaged page is first needed.
+
+class StoredDense(Immutable):
+    """Inner-product search over the vectors of a `StoredCorpus`, which processes on a machine share.
+
+    exact: compare every vector. By default the corpus's approximate index chooses candidates where it has one. Scores are
+    those of single precision over the stored half-precision rows, whichever way the hits were chosen, rounded to
+    `SCORE_DIGITS` decimals; equal ones fall in corpus order. Pickles as the corpus's path and the encoder. Raises
+    `ConfigError` for another encoder than that of the vectors, `DataError` as `open_vectors` and, with the first search,
+    for damaged pages.
     """
 
-    def __init__(self, corpus: StoredCorpus, encoder: Encoder) -> None:
-        self._corpus, self._encoder = corpus, encoder
-        folder = open_vectors(corpus)
-        stored = (folder.meta["encoder"], dict(folder.meta["preset"]))
-        if stored != (encoder.name, asdict(encoder.preset)):
-            raise ConfigError(
-                f"{folder.path} holds vectors of the encoder {str(folder.meta['source'] or stored[0])[:80]!r} (preset "
-                f"{str(stored[1].get('name'))[:20]!r}), not of {str(encoder.source)[:80]!r} (preset "
-                f"{encoder.preset.name!r}): give that encoder, or run `{encode_command(corpus.path)} --force`"
-            )
-        self._rows, self._dimension = folder[_VECTORS], int(folder.meta["dimension"])
+    def __init__(self, corpus: StoredCorpus, encoder: Encoder, *, exact: bool = False) -> None:
+        self.corpus, self.encoder, self.exact = corpus, encoder, exact
+        self.folder = open_vectors(corpus)
+        check_encoder(self.folder, encoder.source, encoder.preset)
+        self._approximate = None if exact else open_approximate(corpus, self.folder)
+        self.dimension = int(self.folder.meta["dimension"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredDense, (self._corpus, self._encoder)
+        return _stored_dense, (self.corpus, self.encoder, self.exact)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return at most `k` hits per query, best first; the batch is encoded at once and reads the vectors once."""
@@ -245,39 +134,143 @@ class StoredDense(Immutable):
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         if nonblank:
-            hits = self._top(self._encoder.queries([queries[i] for i in nonblank]), k)
-            for i, query_hits in zip(nonblank, hits, strict=True):
-                results[i] = query_hits
+            vectors = self.encoder.queries([queries[i] for i in nonblank])
+            for i, row in zip(nonblank, self.search_vectors(vectors, k), strict=True):
+                results[i] = [Hit(self.corpus.id_at(position), score) for position, score in row]
         return results
 
-    def _top(self, queries: Vectors, k: int) -> list[list[Hit]]:
-        # More hits than requested are held through the scan: rounding may reorder those near the cut.
-        total, limit = len(self._corpus), min(k + SPARE_HITS, len(self._corpus))
-        scores, positions = np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
-        for start in range(0, total, _SEARCH_ROWS):
-            stop = min(start + _SEARCH_ROWS, total)
-            block = self._rows[start * self._dimension : stop * self._dimension].reshape(-1, self._dimension)
-            scores = np.concatenate([scores, queries @ block.astype(np.float32).T], axis=1)
-            indices = np.broadcast_to(np.arange(start, stop), (len(queries), stop - start))
-            positions = np.concatenate([positions, indices], axis=1)
-            if scores.shape[1] > limit:
-                top = np.argpartition(-scores, limit - 1, axis=1)[:, :limit]
-                scores, positions = np.take_along_axis(scores, top, 1), np.take_along_axis(positions, top, 1)
+    def search_vectors(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """Return positions in the corpus and scores, at most `k` for each row of `queries`, best first."""
+        if self._approximate is not None:
+            meta = self._approximate.meta
+            index, parameter, value = self._index, str(meta["parameter"]), int(meta["value"])
+            candidates = approximate_candidates(index, queries, k, parameter, value, int(meta["refine"]))
+            return self.rescore(queries, candidates, k)
+        # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
+        scores, positions = self._scan(queries, min(k + SPARE_HITS, len(self.corpus)))
+        return [_best(*row, k) for row in zip(scores, positions, strict=True)]
+
+    def rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
+        """Return the best `k` of each query's candidates by their exact scores; candidates: positions, -1 for none."""
         results = []
-        for query_scores, query_positions in zip(scores.tolist(), positions.tolist(), strict=True):
-            ranked = sorted(zip((-round(score, SCORE_DIGITS) for score in query_scores), query_positions, strict=True))
-            results.append([Hit(self._corpus.id_at(position), -score) for score, position in ranked[:k]])
+        for query, row in zip(queries, candidates, strict=True):
+            positions = np.unique(row[row >= 0])
+            results.append(_best(self.rows[positions].astype(np.float32) @ query, positions, k))
         return results
+
+    @cached_property
+    def rows(self) -> NDArray[np.float16]:
+        """The vectors, mapped: shape (passages, dimension)."""
+        array, count = self.folder[VECTORS], len(self.corpus)
+        start = len(faiss_header(count, self.dimension))
+        array.check_all()
+        raw = array[start : start + 2 * count * self.dimension]
+        return raw.view("<f2").reshape(count, self.dimension)
+
+    @cached_property
+    def _index(self) -> Any:
+        if self._approximate is not None:
+            return read_faiss(self._approximate, INDEX)
+        return read_faiss(self.folder, VECTORS)
+
+    def _scan(self, queries: Vectors, limit: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Exact search. A large batch is a matrix product for each block of vectors, which FAISS does in single precision."""
+        faiss, index, total = load_faiss(), self._index, len(self.corpus)
+        if len(queries) < _BATCH:
+            scores, positions = index.search(queries, limit)
+            return scores, positions
+        heap = faiss.ResultHeap(len(queries), limit, keep_max=True)
+        for start in range(0, total, _BLOCK):
+            codes = self.rows[start : start + _BLOCK].view(np.uint8)
+            block = index.sa_decode(np.ascontiguousarray(codes))
+            scores, positions = faiss.knn(queries, block, min(limit, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+            heap.add_result(scores, positions + start)
+        heap.finalize()
+        return heap.D, heap.I
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex over corpus, preset, encoder and the precision of the vectors."""
-        settings = {"preset": asdict(self._encoder.preset), "encoder": self._encoder.name, "vectors": "float16"}
-        return index_fingerprint("dense", settings, [self._corpus.fingerprint()])
+        """SHA-256 in hex over corpus, preset, encoder, the precision of the vectors and the approximate index."""
+        settings: dict[str, Any] = {"preset": asdict(self.encoder.preset), "encoder": self.encoder.name}
+        settings["vectors"] = "float16"
+        if self._approximate is not None:
+            settings["approximate"] = json.dumps(
+                [dict(self._approximate.meta), self._approximate.records[INDEX].sha256]
+            )
+        return index_fingerprint("dense", settings, [self.corpus.fingerprint()])
 
 
-def build_dense(corpus: Corpus, encoder: Any = None, vectors: Vectors | None = None, **options: Any) -> Index:
-    """Open the vectors beside a corpus on disk, or encode it into memory; encoder and options as for `as_encoder`."""
-    encoder = as_encoder(encoder, **options)
+def _stored_dense(corpus: StoredCorpus, encoder: Encoder, exact: bool) -> StoredDense:
+    return StoredDense(corpus, encoder, exact=exact)
+
+
+def _best(scores: NDArray[np.float32], positions: NDArray[np.int64], k: int) -> list[tuple[int, float]]:
+    """Return the best `k` (position, score), scores rounded, equal ones by position."""
+    rounded = (
+        (-round(score, SCORE_DIGITS), position)
+        for score, position in zip(scores.tolist(), positions.tolist(), strict=True)
+    )
+    return [(position, -score) for score, position in sorted(rounded)[:k]]
+
+
+def approximate_candidates(
+    index: Any, queries: Vectors, k: int, parameter: str, value: int, refine: int
+) -> NDArray[np.int64]:
+    """Return the candidates of each query, -1 for none: the nearest `refine * k` by the codes of the approximate index.
+
+    parameter: "nprobe" or "efSearch" with its `value`, "" for an index without.
+    """
+    faiss = load_faiss()
+    count = min(max(refine * k, k + SPARE_HITS), index.ntotal)
+    parameters = None
+    if parameter == "nprobe":
+        parameters = faiss.SearchParametersIVF(nprobe=value)
+    elif parameter == "efSearch":
+        parameters = faiss.SearchParametersHNSW(efSearch=max(value, count))
+    return index.search(queries, count, params=parameters)[1]  # type: ignore[no-any-return]
+
+
+def check_encoder(folder: MappedFolder, source: str | SentenceEncoder, preset: EncoderPreset) -> None:
+    """Raise ConfigError where the vectors of a folder are of another encoder. Loads no model."""
+    meta = folder.meta
+    if (meta["encoder"], dict(meta["preset"])) != (encoder_name(source), asdict(preset)):
+        raise ConfigError(
+            f"{folder.path} holds vectors of the encoder {str(meta['source'] or meta['encoder'])[:80]!r} (preset "
+            f"{str(meta['preset']['name'])[:20]!r}), not of {str(source)[:80]!r} (preset {preset.name!r}): give that "
+            f"encoder, or run `{ENCODE.format(folder.path.parent)} --force`"
+        )
+
+
+def build_dense(
+    corpus: Corpus,
+    encoder: Any = None,
+    preset: str | EncoderPreset | None = None,
+    vectors: Vectors | None = None,
+    exact: bool = False,
+    **options: Any,
+) -> Index:
+    """Open the vectors beside a corpus on disk, or encode a corpus into memory.
+
+    encoder, preset, options: as for `as_encoder`; by default those of the vectors on disk. exact: see `StoredDense`.
+    """
     if vectors is None and isinstance(corpus, StoredCorpus) and has_vectors(corpus):
-        return StoredDense(corpus, encoder)
-    return DenseIndex(corpus, encoder, vectors=vectors)
+        folder = open_vectors(corpus)
+        if encoder is None and preset is None:
+            encoder, preset = _stored_encoder(folder)
+        if not isinstance(encoder, Encoder):
+            check_encoder(folder, *resolve_encoder(encoder, preset))
+        return StoredDense(corpus, _encoder(encoder, preset, options), exact=exact)
+    return DenseIndex(corpus, _encoder(encoder, preset, options), vectors=vectors)
+
+
+def _stored_encoder(folder: MappedFolder) -> tuple[str, EncoderPreset]:
+    """Return the encoder of vectors on disk. Raises ConfigError where it was an object or is not here any more."""
+    source, name = str(folder.meta["source"]), str(folder.meta["encoder"])
+    if not source or (name.startswith("folder:") and not Path(source).is_dir()):
+        raise ConfigError(
+            f"{folder.path} holds vectors of the encoder {source or name!r}, which is not here: give encoder="
+        )
+    return source, EncoderPreset(**folder.meta["preset"])
+
+
+def _encoder(encoder: Any, preset: str | EncoderPreset | None, options: dict[str, Any]) -> Encoder:
+    return as_encoder(encoder, **options, **({} if preset is None else {"preset": preset}))

