@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from factgym.cli.display import Display
+from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,17 +40,25 @@ def encode(
         Literal["sq8", "ivf", "hnsw", "ivf-pq"] | None, typer.Option(help="Build this index over the vectors, too.")
     ] = None,
     recall: Annotated[float, typer.Option(min=0.01, max=1, help="Recall@10 that the index is tuned to.")] = 0.95,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Encode on a Ray cluster: HOST:PORT, auto or local.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the vectors, or the approximate index.")] = False,
 ) -> None:
     """Encode a corpus for `index="dense"`. The same command resumes an interrupted encoding."""
     from rich.console import Console
 
+    from factgym.agents.cluster.encoding import encoding_on_ray
     from factgym.corpora.dense import resolve_encoder, shared_encoder
     from factgym.corpora.encode import encode_corpus, is_encoded
     from factgym.corpora.mapped_files import check_output
     from factgym.corpora.store import StoredCorpus
     from factgym.corpora.stored_dense import APPROXIMATE, StoredDense, open_vectors
 
+    if ray is not None and device is not None:
+        raise ConfigError(
+            "--device chooses devices of this machine, and a cluster's workers take their own: leave it out"
+        )
     stored = StoredCorpus(corpus)
     # With an approximate index, --force replaces that, and the vectors only where they are of another encoder.
     replace = force and approximate is None
@@ -60,10 +70,11 @@ def encode(
         check_output(corpus / APPROXIMATE, replace=force)
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
     try:
-        with _EncodeDisplay(console, corpus) as display:
+        with _EncodeDisplay(console, corpus) as display, ExitStack() as cluster:
             model = shared_encoder(encoder, preset, device=device, batch_size=batch_size)
+            blocks = None if ray is None or current else cluster.enter_context(encoding_on_ray(ray, model))
             display.started = time.monotonic()
-            folder = encode_corpus(stored, model, replace=force and not current, progress=display.watch)
+            folder = encode_corpus(stored, model, blocks=blocks, replace=force and not current, progress=display.watch)
         if not current:
             seconds = time.monotonic() - display.started
             print(f"{folder.path}: {len(stored):,} vectors of {folder.meta['dimension']} dimensions, half precision")

@@ -10,11 +10,12 @@ with its checksum. A later call verifies the blocks of the journal and continues
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import encoder_name
 from factgym.corpora.mapped_files import MappedFolder, pad_file, replace_folder, write_manifest
 from factgym.corpora.stored_dense import (
@@ -38,7 +40,7 @@ from factgym.corpora.stored_dense import (
 )
 
 if TYPE_CHECKING:
-    from factgym.corpora.dense import Encoder, EncoderPreset, SentenceEncoder
+    from factgym.corpora.dense import Encoder, EncoderPreset, SentenceEncoder, Vectors
     from factgym.corpora.store import StoredCorpus
 
 fcntl: ModuleType | None
@@ -46,6 +48,9 @@ try:
     import fcntl
 except ImportError:  # Windows: nothing keeps two processes from encoding the same corpus at once
     fcntl = None
+
+EncodeBlocks = Callable[[Iterable[list[Passage]]], Iterator["Vectors"]]
+"""Encodes blocks of passages into vectors, in order."""
 
 BLOCK = 256
 """Passages for each device between two lines of the journal; at most so many are encoded again after a kill."""
@@ -74,10 +79,13 @@ def encode_corpus(
     corpus: StoredCorpus,
     encoder: Encoder,
     *,
+    blocks: EncodeBlocks | None = None,
     replace: bool = False,
     progress: Callable[[EncodeProgress], None] = lambda _: None,
 ) -> MappedFolder:
     """Encode all passages into the corpus's folder and open the vectors, which appear when they are whole.
+
+    blocks: encodes them elsewhere, such as `factgym.agents.cluster.encoding`.
 
     Continues an interrupted call with the same encoder; the result is that of an uninterrupted one, byte for byte. Vectors
     of the same encoder are returned as they are, unless `replace` is set. Raises ConfigError where those of another encoder
@@ -98,7 +106,8 @@ def encode_corpus(
     try:
         with _exclusive(corpus.path / f".{FOLDER}.lock", corpus.path), encoder.processes():
             partial.mkdir(exist_ok=True)
-            dimension = _encode_blocks(corpus, encoder, partial, {**meta, "block": block}, progress)
+            encode = blocks or functools.partial(map, encoder.passages)
+            dimension = _encode_blocks(corpus, encode, partial, {**meta, "block": block}, progress)
             (partial / _JOURNAL).unlink()
             size = pad_file(partial / VECTORS)
             write_manifest(partial, KIND, VERSION, {**meta, "dimension": dimension}, {VECTORS: size})
@@ -123,7 +132,7 @@ def _exclusive(path: Path, corpus: Path) -> Iterator[None]:
 
 
 def _encode_blocks(
-    corpus: StoredCorpus, encoder: Encoder, folder: Path, meta: dict[str, Any], progress: Callable[..., None]
+    corpus: StoredCorpus, encode: EncodeBlocks, folder: Path, meta: dict[str, Any], progress: Callable[..., None]
 ) -> int:
     """Write the rows that are missing; return the dimension. A block is in the journal after its rows are on disk."""
     total, block = len(corpus), int(meta["block"])
@@ -131,13 +140,14 @@ def _encode_blocks(
     resumed = done
     with (folder / VECTORS).open("r+b") as vectors, (folder / _JOURNAL).open("ab") as journal:
         vectors.seek(0, os.SEEK_END)
-        while done < total:
+        passages = (list(map(corpus.read, range(i, min(i + block, total)))) for i in range(done, total, block))
+        for single in encode(passages):
             stop = min(done + block, total)
             with np.errstate(over="ignore"):
-                rows = encoder.passages([corpus.read(i) for i in range(done, stop)]).astype("<f2")
+                rows = single.astype("<f2")
             if not np.isfinite(rows).all() or (dimension and rows.shape[1] != dimension):
                 raise DataError(
-                    f"{encoder.name[:80]} gave vectors that half precision cannot hold for passages {done:,} to {stop:,}: "
+                    f"the encoder gave vectors that half precision cannot hold for passages {done:,} to {stop:,}: "
                     "take an encoder whose vectors have unit length, or a preset that scales them"
                 )
             if not done:

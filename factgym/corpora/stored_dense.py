@@ -43,11 +43,6 @@ APPROXIMATE, INDEX = "dense-approximate", "index.faiss"
 APPROXIMATE_KIND, APPROXIMATE_VERSION = "factgym-faiss", 1
 ENCODE = "factgym corpus encode {} --encoder NAME"
 
-_BATCH = 32
-"""Queries from which blocks of vectors are converted to single precision for a matrix product."""
-_BLOCK = 16_384
-"""Vectors in such a block."""
-
 
 def load_faiss() -> Any:
     """Import FAISS. Raises MissingExtraError."""
@@ -147,7 +142,7 @@ class StoredDense(Immutable):
             candidates = approximate_candidates(index, queries, k, parameter, value, int(meta["refine"]))
             return self.rescore(queries, candidates, k)
         # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
-        scores, positions = self._scan(queries, min(k + SPARE_HITS, len(self.corpus)))
+        scores, positions = self._index.search(queries, min(k + SPARE_HITS, len(self.corpus)))
         return [_best(*row, k) for row in zip(scores, positions, strict=True)]
 
     def rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
@@ -172,21 +167,6 @@ class StoredDense(Immutable):
         if self._approximate is not None:
             return read_faiss(self._approximate, INDEX)
         return read_faiss(self.folder, VECTORS)
-
-    def _scan(self, queries: Vectors, limit: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Exact search. A large batch is a matrix product for each block of vectors, which FAISS does in single precision."""
-        faiss, index, total = load_faiss(), self._index, len(self.corpus)
-        if len(queries) < _BATCH:
-            scores, positions = index.search(queries, limit)
-            return scores, positions
-        heap = faiss.ResultHeap(len(queries), limit, keep_max=True)
-        for start in range(0, total, _BLOCK):
-            codes = self.rows[start : start + _BLOCK].view(np.uint8)
-            block = index.sa_decode(np.ascontiguousarray(codes))
-            scores, positions = faiss.knn(queries, block, min(limit, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-            heap.add_result(scores, positions + start)
-        heap.finalize()
-        return heap.D, heap.I
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset, encoder, the precision of the vectors and the approximate index."""

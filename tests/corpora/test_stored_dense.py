@@ -21,7 +21,6 @@ import pytest
 
 from factgym.cli.main import main
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora import stored_dense
 from factgym.corpora.approximate import KINDS, Measured, build_approximate
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import SCORE_DIGITS, Encoder, preset_of
@@ -69,12 +68,7 @@ def encoded(tmp_path_factory: pytest.TempPathFactory) -> StoredCorpus:
     return corpus
 
 
-@pytest.mark.parametrize("batch", [1, 32])
-def test_rankings_equal_those_of_numpy_over_the_stored_rows(
-    encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    monkeypatch.setattr(stored_dense, "_BATCH", batch)
-    monkeypatch.setattr(stored_dense, "_BLOCK", 700)
+def test_rankings_equal_those_of_numpy_over_the_stored_rows(encoded: StoredCorpus) -> None:
     encoder = Encoder(Hashed())
     index = build_index(encoded, "dense", encoder=encoder)
     assert isinstance(index, StoredDense)

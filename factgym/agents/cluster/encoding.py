@@ -1,0 +1,63 @@
+"""Encoding a corpus over the machines of a Ray cluster: `factgym corpus encode … --ray ADDRESS`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from factgym.agents.cluster.driver import check_address, connected
+
+if TYPE_CHECKING:
+    from factgym.corpora.corpus import Passage
+    from factgym.corpora.dense import Encoder, Vectors
+    from factgym.corpora.encode import EncodeBlocks
+
+_RESTARTS = 3
+"""Starts of a worker whose process or machine is lost; its block is encoded again."""
+
+
+class _Worker:
+    """An actor that has loaded the encoder."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def encode(self, passages: list[Passage]) -> Vectors:
+        return self._encoder.passages(passages)
+
+
+@contextmanager
+def encoding_on_ray(address: str, encoder: Encoder) -> Iterator[EncodeBlocks]:
+    """Give the function that encodes blocks on a cluster: a worker for each GPU, or for each CPU where there is none.
+
+    address: "HOST:PORT", "auto" or "local". Blocks come back in order; a few for each worker are under way, so that memory
+    does not grow with the corpus. Workers load the encoder by its name, or from the same path as here. Raises ConfigError
+    for a cluster that cannot be reached, MissingExtraError without Ray.
+    """
+    check_address(address)
+    with connected(address, None) as ray:
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        actor = ray.remote(num_cpus=1, num_gpus=1 if gpus else 0, max_restarts=_RESTARTS, max_task_retries=_RESTARTS)(
+            _Worker
+        )
+        workers = [actor.remote(encoder) for _ in range(gpus or max(1, int(resources.get("CPU", 1))))]
+        pool = ray.util.ActorPool(workers)
+
+        def encode(blocks: Iterable[list[Passage]]) -> Iterator[Vectors]:
+            under_way = 0
+            for block in blocks:
+                pool.submit(_encode, block)
+                under_way += 1
+                if under_way == 2 * len(workers):
+                    yield pool.get_next()
+                    under_way -= 1
+            for _ in range(under_way):
+                yield pool.get_next()
+
+        yield encode
+
+
+def _encode(worker: Any, block: list[Passage]) -> Any:
+    return worker.encode.remote(block)
