@@ -4,12 +4,14 @@
     evaluate_index(build_index(queries.corpus), queries).metrics["recall@5"]
 
 Relevance is that of the data set: the passages that hold a question's gold evidence (HotpotQA, 2WikiMultiHopQA, MuSiQue,
-PopQA, Natural Questions with its passage, SQuAD), or judgements in BEIR's layout.
+PopQA, Natural Questions with its passage, SQuAD), the abstracts that a claim cites (SciFact, as in BEIR), or judgements in
+BEIR's layout or in TREC's.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,22 +20,29 @@ from typing import NamedTuple
 
 from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.strict_json import clean_text
 from factgym.corpora.build import read_passages
-from factgym.corpora.corpus import Corpus
+from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Index
-from factgym.corpora.passage_files import TitleIds, paragraphs_of, title_of
+from factgym.corpora.passage_files import MAX_ID_CHARS, TitleIds, paragraphs_of, title_of
 from factgym.corpora.rows import read_rows
 from factgym.datasets.multihop import BENCHMARKS, read_triples, triple_file
 
 SQUAD = "squad"
-NAMES = (*BENCHMARKS, SQUAD)
+SCIFACT = "scifact"
+NAMES = (*BENCHMARKS, SQUAD, SCIFACT)
 CUTOFFS = (2, 5, 10)
 NDCG_DEPTH = 10
 BATCH = 256
 """Queries that an index gets at once."""
 
 MAX_QUERY_CHARS = 10_000
+MAX_ABSTRACT_CHARS = 100_000
 _SQUAD_FILE = "squad/dev-v1.1.json"
+_SCIFACT_CLAIMS = ("claims_dev.jsonl", "claims_validation.csv")
+_SCIFACT_CORPUS = ("corpus.jsonl", "corpus_train.csv")
+_QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
+"""A sentence in a table's column, which holds NumPy's notation of an array of them."""
 
 
 class JudgedQuery(NamedTuple):
@@ -70,7 +79,8 @@ def read_judged(
 ) -> JudgedQueries:
     """Read queries with their relevant passages.
 
-    source: a name of `NAMES`, or a folder in BEIR's layout (`queries.jsonl`, `qrels/SPLIT.tsv`, `corpus.jsonl`). path:
+    source: a name of `NAMES`, or a folder in BEIR's layout (`queries.jsonl`, `corpus.jsonl`, `qrels/SPLIT.tsv` or TREC's
+    `qrels/SPLIT.txt` with `query 0 passage grade`). path:
     of a named data set, as of `read_triples`. corpus: passages to search instead of those that the data set brings; gold
     evidence is located in them. Raises ConfigError for an unknown name or a path that does not exist, DataError for
     content that is unusable or holds no query with a relevant passage.
@@ -85,6 +95,11 @@ def read_judged(
         )
     elif path is None:
         raise ConfigError(f"{source} is read from files: give --path, or set FACTGYM_DATA")
+    elif source == SCIFACT:
+        own, queries = (
+            _scifact_file(path, _SCIFACT_CORPUS),
+            _scifact(_scifact_file(path, (split or "", *_SCIFACT_CLAIMS))),
+        )
     elif source == SQUAD:
         own = path if path.is_file() else path / (split or _SQUAD_FILE)
         queries = _squad(own)
@@ -94,7 +109,7 @@ def read_judged(
     if not any(query.grades for query in every):
         others = f": choose another --split of {', '.join(BENCHMARKS[source].splits)}" if source in BENCHMARKS else ""
         raise DataError(f"{own}: marks no passages as relevant{others}")
-    passages = read_passages(corpus or own)
+    passages = _abstracts(own) if source == SCIFACT and corpus is None else read_passages(corpus or own)
     every = [_in_corpus(query, passages) for query in every]
     judged = tuple(query for query in every if query.grades)
     if not judged:
@@ -134,13 +149,59 @@ def _squad(file: Path) -> Iterator[JudgedQuery]:
                 yield JudgedQuery(question.text("id", 300), question.text("question", MAX_QUERY_CHARS), grades)
 
 
+def _scifact_file(path: Path, names: Sequence[str]) -> Path:
+    """Return the first of the files that exists under `path` or its folder `scifact`. Raises ConfigError."""
+    for folder in (path, path / SCIFACT):
+        for name in filter(None, names):
+            if (folder / name).is_file():
+                return folder / name
+    raise ConfigError(
+        f"{path} has none of {', '.join(filter(None, names))}: give SciFact's folder, or one with a scifact/"
+    )
+
+
+def _scifact(file: Path) -> Iterator[JudgedQuery]:
+    """Yield the claims of SciFact, each with the abstracts that it cites; a table has a row for each piece of evidence."""
+    claims: dict[str, JudgedQuery] = {}
+    for row in read_rows(file):
+        id_, cited = str(row.values.get("id")), row.values.get("cited_doc_ids")
+        # A list of numbers, or its notation in a table: [13734012 31715818].
+        numbers = re.findall(r"\d+", str(cited)[:MAX_QUERY_CHARS])
+        claims[id_] = JudgedQuery(id_, row.text("claim", MAX_QUERY_CHARS), dict.fromkeys(numbers, 1.0))
+    yield from claims.values()
+
+
+def _abstracts(file: Path) -> Corpus:
+    """Return SciFact's abstracts, their sentences joined by spaces."""
+    passages = []
+    for row in read_rows(file):
+        value = row.values.get("abstract")
+        if isinstance(value, str):
+            sentences = ["".join(pair).replace("\\'", "'") for pair in _QUOTED.findall(value[:MAX_ABSTRACT_CHARS])]
+        else:
+            sentences = [sentence for sentence in row.entries("abstract") if isinstance(sentence, str)]
+        text = " ".join(clean_text(sentence).strip() for sentence in sentences)
+        passages.append(Passage(str(row.values.get("doc_id"))[:MAX_ID_CHARS], row.text("title", 1000), text))
+    return Corpus(passages)
+
+
 def _beir(folder: Path, split: str) -> Iterator[JudgedQuery]:
     """Yield the queries of a folder in BEIR's layout that the split judges."""
-    file = folder / "qrels" / f"{split}.tsv"
-    if not file.is_file():
-        splits = ", ".join(sorted(other.stem for other in file.parent.glob("*.tsv"))) or "none"
+    files = [folder / "qrels" / f"{split}{suffix}" for suffix in (".tsv", ".txt")]
+    file = next(filter(Path.is_file, files), None)
+    if file is None:
+        splits = ", ".join(sorted({other.stem for other in (folder / "qrels").glob("*.t[sx][vt]")})) or "none"
         raise ConfigError(f"{folder} has no qrels of the split {split!r:.40} (it has: {splits})")
     grades: dict[str, dict[str, float]] = {}
+    for query, passage, grade in _trec_qrels(file) if file.suffix == ".txt" else _beir_qrels(file):
+        grades.setdefault(query, {})[passage] = grade
+    for row in read_rows(folder / "queries.jsonl"):
+        id_ = row.text("_id", 300)
+        if id_ in grades:
+            yield JudgedQuery(id_, row.text("text", MAX_QUERY_CHARS), grades[id_])
+
+
+def _beir_qrels(file: Path) -> Iterator[tuple[str, str, float]]:
     for row in read_rows(file):
         try:
             grade = float(row.values["score"])
@@ -148,11 +209,23 @@ def _beir(folder: Path, split: str) -> Iterator[JudgedQuery]:
             raise row.error("a judgement has the columns query-id, corpus-id and score, a number") from None
         if not math.isfinite(grade):
             raise row.error("a score must be a finite number")
-        grades.setdefault(row.text("query-id", 300), {})[row.text("corpus-id", 300)] = grade
-    for row in read_rows(folder / "queries.jsonl"):
-        id_ = row.text("_id", 300)
-        if id_ in grades:
-            yield JudgedQuery(id_, row.text("text", MAX_QUERY_CHARS), grades[id_])
+        yield row.text("query-id", MAX_ID_CHARS), row.text("corpus-id", MAX_ID_CHARS), grade
+
+
+def _trec_qrels(file: Path) -> Iterator[tuple[str, str, float]]:
+    """Yield the judgements of a file as trec_eval reads them: query, iteration, passage and grade, between white space."""
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            columns = line[: 4 * MAX_ID_CHARS].split()
+            try:
+                query, _, passage, grade = columns
+                yield query[:MAX_ID_CHARS], passage[:MAX_ID_CHARS], float(int(grade))
+            except ValueError:
+                if columns:
+                    raise DataError(
+                        f"{file}, line {number:,}: a judgement is `query 0 passage grade`, the grade a whole number. "
+                        "Fix the line or remove it."
+                    ) from None
 
 
 def evaluate_index(

@@ -140,7 +140,10 @@ def search(
 @corpus_app.command("evaluate")
 def evaluate(
     queries: Annotated[
-        str, typer.Argument(help="hotpotqa, 2wikimultihopqa, musique, nq, popqa, squad, or a folder in BEIR's layout.")
+        str,
+        typer.Argument(
+            help="hotpotqa, 2wikimultihopqa, musique, nq, popqa, squad, scifact, or a folder in BEIR's layout."
+        ),
     ],
     indexes: Annotated[list[str] | None, typer.Option("--index", help="May be repeated; default bm25.")] = None,
     path: Annotated[

@@ -88,6 +88,43 @@ def test_squad_questions_have_their_paragraph(data_dir: Path) -> None:
     assert judged.corpus.get(id_).text.startswith("Super Bowl 50 was an American football game")
 
 
+def test_bm25_on_scifact_is_as_good_as_published(data_dir: Path) -> None:
+    """Thakur et al., BEIR (NeurIPS 2021), table 2: nDCG@10 of BM25 on SciFact is .665."""
+    judged = read_judged("scifact", data_dir)
+    assert (len(judged.queries), len(judged.corpus)) == (300, 5183)
+    assert sum(len(query.grades) for query in judged.queries) == 339
+    quality = evaluate_index(build_index(judged.corpus), judged)
+    assert quality.metrics["nDCG@10"].value == pytest.approx(0.665, abs=0.01)
+
+
+def test_scifact_as_its_authors_publish_it(tmp_path: Path) -> None:
+    abstract = {"doc_id": 7, "title": "Leeds", "abstract": ["It isn't far.", 'A "hub".'], "structured": False}
+    claim = {"id": 1, "claim": "Leeds is a hub.", "evidence": {}, "cited_doc_ids": [7]}
+    (tmp_path / "corpus.jsonl").write_text(json.dumps(abstract) + "\n", "utf-8")
+    (tmp_path / "claims_dev.jsonl").write_text(json.dumps(claim) + "\n", "utf-8")
+    judged = read_judged("scifact", tmp_path)
+    assert [(query.id, dict(query.grades)) for query in judged.queries] == [("1", {"7": 1})]
+    (tmp_path / "corpus.jsonl").rename(tmp_path / "old.jsonl")
+    columns = '"[\'A ""hub"".\'\n ""It isn\'t far.""]"'
+    (tmp_path / "corpus_train.csv").write_text(f"doc_id,title,abstract,structured\n7,Leeds,{columns},False\n", "utf-8")
+    assert judged.corpus.get("7").text == 'It isn\'t far. A "hub".'
+    assert read_judged("scifact", tmp_path).corpus.get("7").text == 'A "hub". It isn\'t far.'
+    with pytest.raises(ConfigError, match="SciFact's folder"):
+        read_judged("scifact", tmp_path / "none")
+
+
+def test_judgements_of_trec(beir: Path) -> None:
+    expected = read_judged(str(beir)).queries
+    (beir / "qrels" / "test.tsv").unlink()
+    (beir / "qrels" / "test.txt").write_text("1 0 a 1\n1 0 c 0\n2\t0\tb  1\n\n2 Q0 d 2\n", "utf-8")
+    assert read_judged(str(beir)).queries == expected
+    with pytest.raises(ConfigError, match="it has: test"):
+        read_judged(str(beir), split="dev")
+    (beir / "qrels" / "test.txt").write_text("1 0 a 1\n1 a 1\n", "utf-8")
+    with pytest.raises(DataError, match="line 2: a judgement is"):
+        read_judged(str(beir))
+
+
 def test_what_cannot_be_used_is_an_error_with_the_fix(beir: Path, data_dir: Path) -> None:
     with pytest.raises(ConfigError, match="hotpotqa"):
         read_judged("hotpot", data_dir)
