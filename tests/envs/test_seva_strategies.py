@@ -69,3 +69,12 @@ def test_random_strategies_stay_below_the_honest_baseline() -> None:
         strategy = STRATEGIES.draw(rng)
         if not strategy.judges:
             assert sum(earn(env, strategy, index) for index in range(24)) < honest, strategy.to_json()
+
+
+@pytest.mark.parametrize("amount", ["repeated", "variants", "padded"])
+def test_repetition_padding_and_an_error_beside_attributable_cost(amount: str) -> None:
+    """Their reward was the honest baseline's; now each loses more than the half percent below which an audit sees none."""
+    env = factgym.make("seva")
+    honest = sum(earn(env, STRATEGIES.strategy(), index) for index in range(24))
+    for strategy in ({"amount": amount}, {"amount": amount, "explanation": "numbered"}, {"diagnosis": "always"}):
+        assert sum(earn(env, STRATEGIES.strategy(strategy), index) for index in range(24)) < 0.97 * honest, strategy

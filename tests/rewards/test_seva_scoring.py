@@ -8,10 +8,11 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from seva_outputs import (
     EXAMPLE_1,
@@ -29,6 +30,7 @@ from seva_outputs import (
 )
 
 from factgym.core.errors import ConfigError
+from factgym.corpora.text import STOP_WORDS
 from factgym.rewards.seva.output import (
     ERROR_TYPES,
     JUDGMENTS,
@@ -587,13 +589,38 @@ def test_gold_evidence_decides_where_it_is_known_and_the_nearest_sentences_elsew
         ]
 
 
-def test_a_repeated_step_counts_once():
+def test_a_repeated_step_counts_once_and_lowers_its_component():
     first = step("12 countries", "not_supported", "8 different nations", "The countries are 8.")
     other = first | {"claim_part": "500 participants"}
     once = score(output(reasoning_chain=[first])).components["grounded_chain"]
-    assert score(output(reasoning_chain=[first] * 9)).components["grounded_chain"] == once
+    # Nothing of the 2nd to 9th step is new, however they are worded: a ninth of the points of one.
+    reworded = [first | {"claim_part": f"12 countries ({n})", "explanation": f"{n}: 8 countries."} for n in range(9)]
+    for steps in ([first] * 9, reworded):
+        scored = score(output(reasoning_chain=steps))
+        assert scored.components["grounded_chain"] <= once / 9 + 0.2 / 9 and scored.gates["consistent"] > 0
+    # A third of the alignment repeats.
+    entries = output()["evidence_alignment"]
+    thrice = score(output(evidence_alignment=[*entries, entries[0] | {"status": "not_found"}, "12 countries"]))
+    single = score(output()).components["grounded_alignment"]
+    assert thrice.components["grounded_alignment"] == pytest.approx(single / 3)
     # Another part covers more, but the same explanation makes no second step.
     assert score(output(reasoning_chain=[first, other])).components["grounded_chain"] == pytest.approx(0.8 + 0.1)
+
+
+def test_an_explanation_padded_with_the_source_does_not_count():
+    first = step("12 countries", "not_supported", "8 different nations", "The countries are 8." + " Tea." * 96)
+    assert len(first["explanation"]) == 500
+    assert score(output(reasoning_chain=[first])).components["grounded_chain"] > 0
+    longer = first | {"explanation": first["explanation"] + "."}
+    assert score(output(reasoning_chain=[longer])).components["grounded_chain"] == 0
+
+
+def test_a_claim_that_says_its_words_twice_is_no_repetition():
+    claim, source = "The lake is deep? The lake is deep and cold.", "The lake is deep and cold in winter."
+    for parts in (("The lake is deep?", "The lake is deep and cold."), ("The lake is deep?", "and cold.")):
+        entries = [aligned(part, source, "match") for part in parts]
+        data = output(evidence_alignment=entries, label="Attributable", error_type=None, fix_suggestion=None)
+        assert score(data, POSITIVE, claim=claim, source=source).components["grounded_alignment"] == 1.0
 
 
 def test_the_label_has_to_follow_from_the_steps():
@@ -613,8 +640,10 @@ def test_the_label_has_to_follow_from_the_steps():
             )
     agreed = [HONEST["reasoning_chain"][0]]
     positive = output(evidence_alignment=HONEST["evidence_alignment"][:1], reasoning_chain=agreed)
-    # Its quotes hold two of the three words that are needed.
-    assert score(positive | {"label": "Attributable"}, POSITIVE).gates["consistent"] == pytest.approx(2 / 3)
+    # An error type contradicts the label; without it, its quotes hold two of the three words that are needed.
+    for error, consistent in (("fabrication", 0.0), ("NOT_APPLICABLE", 2 / 3), (None, 2 / 3)):
+        scored = score(positive | {"label": "Attributable", "error_type": error}, POSITIVE)
+        assert scored.gates["consistent"] == pytest.approx(consistent)
     assert score(positive | {"label": "Not Attributable"}).gates["consistent"] == 0.0
 
 
@@ -762,9 +791,31 @@ def test_published_rubric_no_removal_inside_the_items_pays(data, mutate, draw):
     assert part(less, PROCESS_WEIGHTS) <= part(data, PROCESS_WEIGHTS) + 1e-12
 
 
+def repeats(data: dict[str, Any]) -> bool:
+    """Whether an item names only words of claim and source that earlier items of its list named."""
+    for name, keys in (
+        ("evidence_alignment", ("claim_span", "source_span")),
+        ("reasoning_chain", ("claim_part", "source_evidence")),
+    ):
+        named = set[tuple[str, str]]()
+        for item in data[name]:
+            texts = zip(keys, (STUDY_CLAIM, STUDY), strict=True)
+            words = {
+                (key, word)
+                for key, text in texts
+                for word in re.findall(r"\w+", str(item.get(key)).lower())
+                if word in re.findall(r"\w+", text.lower()) and word not in STOP_WORDS
+            }
+            if words <= named:
+                return True
+            named |= words
+    return False
+
+
 @settings(max_examples=250, deadline=None)
 @given(OUTPUTS, st.sampled_from([*INSIDE, drop_items]), st.data())
-def test_grounded_preset_no_removal_at_all_pays(data, mutate, draw):
+def test_grounded_preset_no_removal_pays_but_of_repetitions(data, mutate, draw):
+    assume(not repeats(data))
     less = copy.deepcopy(data)
     mutate(draw, less)
     assert part(less, GROUNDED_WEIGHTS) <= part(data, GROUNDED_WEIGHTS) + 1e-12

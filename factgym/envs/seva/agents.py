@@ -173,7 +173,10 @@ def ground_parts(brief: EpisodeBrief, evidence: Evidence) -> list[GroundedPart]:
     # Each part is aligned by weighted word overlap with the part and, for half as much, with the claim, so that a part
     # without a word in common gets the sentence nearest to the claim; several parts may share a sentence.
     parts, claim = [], parse_statement(brief.claim)
+    distinct = dict[object, str]()
     for part in split_claim(brief.claim):
+        distinct.setdefault(tuple(terms(part)) or part, part)
+    for part in distinct.values():
         name = f"“{part}”" if terms(part) else f"“{part}” of “{brief.claim[:MAX_CLAIM_SPAN]}”"
         statement = parse_statement(part)
         overlaps = {

@@ -86,7 +86,9 @@ class SevaEnv(Env[SevaTask]):
     alone, "50/50" and the like are other splits. "grounded" has the weights of "process", but alignments and steps count
     only if their quotes occur in the source and bear on the claim, the outcome only if the label follows from them, and
     the calibration is a proper score. Quotes are compared word by word. What decides is the gold evidence of generated
-    claims, elsewhere the sentences that share most words with the claim; quotes need three content words of it. The
+    claims, elsewhere the sentences that share most words with the claim; quotes need three content words of it. Entries
+    and steps that add no word of claim or source to those before them (repetitions, near-copies, paraphrases) lower their
+    component, explanations beyond 500 characters do not count, and Attributable with an error type contradicts itself. The
     default, "balanced", is the grounded reward with 30 % for the process and 70 % for the outcome, and with the diagnosis
     normalised by label, so that a constant label earns the same whichever it is, 57 % of the oracle's reward. The prompt
     states the rules and the weights. The highest reward is 1.15.

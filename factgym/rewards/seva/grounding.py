@@ -1,7 +1,7 @@
 """The grounded components of SEVA's reward, which are ours: they compare an output with the claim and the source.
 
 An entry counts only when it can be true, a component is the share of the claim that the counting entries cover, and both
-are worth as much as the output's quotes show of the words that decide, so that leaving something out never pays.
+are worth as much as the output's quotes show of the words that decide, so that leaving something out never pays, but for repetitions.
 
 Texts are compared as sequences of words, after Unicode NFKC and without case, punctuation and the bracket tags of
 tokenised text (-LRB-): a space before a comma or a curly quotation mark separates no quote from its source.
@@ -16,6 +16,10 @@ tokenised text (-LRB-): a space before a comma or a curly quotation mark separat
 - A step counts when its judgment is of the schema, its explanation has equation 9's length and names a content word of
   the claim, its part is any text, and its evidence bears on the claim, or is NOT_FOUND for a part that is not judged
   supported. It covers the words of the claim that its part and its explanation name.
+- An entry or a step repeats earlier ones of its list when its span or part of the claim and its quote name no word of the
+  claim and no content word of the source that no earlier one named. Near-copies and paraphrases add none. Each component is multiplied by the
+  share of its list that adds something: of 5,257 entries of a 7B model, three add nothing. Nor does a step count whose
+  explanation is longer than the longest quote may be (500 characters; the longest of that model has 274).
 - The evidence share is that of `SevaRules.full_evidence_words` (or half of the deciding content words, if that is less)
   that the counting quotes hold of the different deciding content words; one of several is none. It multiplies both components
   and the gate.
@@ -113,10 +117,11 @@ _folded_claim = lru_cache(maxsize=512)(WordText.of)  # the G outputs of a group 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A source. deciding: indices of the content words that decide."""
+    """A source. deciding: indices of the content words that decide. vocabulary: keys of all content words."""
 
     text: WordText
     deciding: frozenset[int]
+    vocabulary: frozenset[str]
 
 
 def nearest_sentences(claim: str, source: str) -> list[Range]:
@@ -144,7 +149,7 @@ def _folded_source(source: str, claim: str, evidence: tuple[Range, ...], with_ne
     deciding = frozenset(
         index for index in text.keys if any(start <= text.offsets[index] < end for start, end in ranges)
     )
-    return _Source(text, deciding)
+    return _Source(text, deciding, frozenset(text.keys.values()))
 
 
 class _Entry(NamedTuple):
@@ -174,6 +179,8 @@ def grounded_scores(
     source = _folded_source(source_text, claim_text, tuple(evidence), with_nearest)
     alignments = list(_counted_alignments(output.alignments, claim, source, rules))
     steps = list(_counted_steps(output.chain, claim, source, rules))
+    new_alignments = _share_new(output.alignments, "claim_span", "source_span", claim, source)
+    new_steps = _share_new(output.chain, "claim_part", "source_evidence", claim, source)
     # Distinct words: one that occurs often is one word.
     quoted = {source.text.keys[index] for entry in (*alignments, *steps) for index in entry.quoted}
     deciding = {source.text.keys[index] for index in source.deciding}
@@ -183,17 +190,18 @@ def grounded_scores(
     different = min(len({step.part for step in steps}), len({step.explanation for step in steps}))
     bonus = rules.length_bonus * min(1.0, different / rules.full_grounded_steps)
     components = {
-        "grounded_alignment": share * _coverage(alignments, claim, rules),
-        "grounded_chain": share * ((1.0 - rules.length_bonus) * _coverage(steps, claim, rules) + bonus),
+        "grounded_alignment": share * new_alignments * _coverage(alignments, claim, rules),
+        "grounded_chain": share * new_steps * ((1.0 - rules.length_bonus) * _coverage(steps, claim, rules) + bonus),
     }
-    # The gate: a positive label follows if no entry at all is negative, a negative one if a counting one is.
+    # The gate: a positive label follows if no entry at all is negative and no error is named, a negative one if a counting
+    # entry is negative.
     if label is None or not steps:
         consistent = False
     elif label != LABELS[0]:
         consistent = any(entry.is_negative for entry in (*alignments, *steps))
     else:
         negatives = (("status", STATUSES[1:], output.alignments), ("judgment", JUDGMENTS[1:], output.chain))
-        consistent = not any(
+        consistent = output.error_type is None and not any(
             isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
             for key, values, entries in negatives
             for entry in entries
@@ -207,6 +215,25 @@ def _coverage(entries: Iterable[_Entry], claim: WordText, rules: SevaRules) -> f
         return 0.0
     covered = frozenset[int]().union(*(entry.covered for entry in entries))
     return min(1.0, len(covered) / len(claim.keys) / rules.full_coverage)
+
+
+def _share_new(entries: list[Any], claim_key: str, source_key: str, claim: WordText, source: _Source) -> float:
+    """Return the share of the entries that name a word of the claim, or a content word of the source, for the first time."""
+    # Novelty by coverage: wording is free, so a repetition shows in what an entry is about and not in how it reads.
+    named, count = set[int | str](), 0
+    for entry in entries[:_MAX_ENTRIES]:
+        part, quote = (
+            text_in(entry, key).strip() if isinstance(entry, dict) else "" for key in (claim_key, source_key)
+        )
+        words: set[int | str] = {index for span in claim.find_all(_join(_words(part))) for index in span}
+        if not words:
+            part_keys = set(map(_key, _words(part)))
+            words.update(index for index, key in claim.keys.items() if key in part_keys)
+        if quote != NOT_FOUND:
+            words |= source.vocabulary.intersection(map(_key, _words(quote)))
+        count += not words <= named
+        named |= words
+    return count / len(entries) if entries else 1.0
 
 
 def _bears(quote: str, keys: set[str], source: _Source) -> frozenset[int] | None:
@@ -254,7 +281,8 @@ def _counted_steps(steps: list[Any], claim: WordText, source: _Source, rules: Se
             text_in(step, key).strip() for key in ("claim_part", "explanation", "source_evidence")
         )
         named = set(map(_key, _words(explanation))) & vocabulary
-        if len(part) < rules.min_span_chars or len(explanation) < rules.min_explanation_chars or not named:
+        lengths = rules.min_explanation_chars, rules.max_explanation_chars
+        if len(part) < rules.min_span_chars or not lengths[0] <= len(explanation) <= lengths[1] or not named:
             continue
         named |= set(map(_key, _words(part))) & vocabulary
         quoted: frozenset[int] | None = None

@@ -74,7 +74,8 @@ class SevaRules:
 
     For the grounded components only: full_coverage is the share of the claim's content words that earns everything,
     full_grounded_steps the number of different steps that a chain needs (the teacher's prompt asks for two),
-    full_evidence_words the number of deciding content words that the quotes need.
+    full_evidence_words the number of deciding content words that the quotes need, max_explanation_chars the length beyond
+    which an explanation is padding.
     Raises ConfigError for a value out of range.
     """
 
@@ -93,6 +94,7 @@ class SevaRules:
     full_coverage: UnitFloat = 2 / 3
     full_grounded_steps: AtLeastOne = 2
     full_evidence_words: AtLeastOne = 3
+    max_explanation_chars: AtLeastOne = 500
 
     def __post_init__(self) -> None:
         check_fields(self)
