@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -124,12 +125,17 @@ def serve_retrieval(
     max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 20_000,
     max_body_mb: Annotated[float, typer.Option(min=0.001, help="Limit of one request, in megabytes.")] = 16,
     max_batch: Annotated[int, typer.Option(min=1, help="Queries of one call of the index.")] = 256,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Search on a Ray cluster: HOST:PORT, auto or local.")
+    ] = None,
+    shards: Annotated[int, typer.Option(min=1, help="With --ray: parts of the corpus.")] = 1,
+    replicas: Annotated[int, typer.Option(min=1, help="With --ray: processes that serve each part.")] = 1,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
 ) -> None:
     """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
     from factgym.corpora.build import read_passages
-    from factgym.corpora.index import build_index
+    from factgym.corpora.index import Index, build_index
     from factgym.integrations.frameworks import serve_app as serve_asgi
     from factgym.integrations.retrieval import RetrievalLimits, RetrievalServer
 
@@ -142,12 +148,21 @@ def serve_retrieval(
     )
     options = {key: value for key, value in (("encoder", encoder), ("preset", preset)) if value is not None}
     corpus = read_passages(source, layout=layout)
-    server = RetrievalServer(corpus, build_index(corpus, index, **options), index, topk=topk, limits=limits)
 
     def ready(url: str) -> None:
         print(f"Serving {len(corpus):,} passages at {url}", file=sys.stderr, flush=True)
 
-    asyncio.run(serve_asgi(server.app, host, port, ready))
+    with ExitStack() as cluster:
+        if ray is None:
+            if (shards, replicas) != (1, 1):
+                raise ConfigError("--shards and --replicas are of a cluster: give --ray ADDRESS")
+            built: Index = build_index(corpus, index, **options)
+        else:
+            from factgym.integrations.ray_serve import ray_index
+
+            built = cluster.enter_context(ray_index(ray, source, index, shards=shards, replicas=replicas, **options))
+        server = RetrievalServer(corpus, built, index, topk=topk, limits=limits)
+        asyncio.run(serve_asgi(server.app, host, port, ready))
 
 
 @serve_app.command("counts")

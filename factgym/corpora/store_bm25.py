@@ -13,6 +13,7 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,12 +55,13 @@ kernels_module = LazyModule("factgym.corpora.store_kernels")
 class StoredBm25(Bm25Base):
     """The BM25 index of a `StoredCorpus`; holds nothing in memory. Pickles as the corpus's path.
 
-    Raises `DataError` where the index was made by another analyser, and when a damaged page is first needed.
+    first, stop: only these positions of the corpus are searched, with the statistics of all. Raises `DataError` where the index was made by another analyser, and when a damaged page is first needed.
     """
 
-    __slots__ = ("_keys", "_offsets", "_passages", "_scores", "_starts", "_terms")
+    __slots__ = ("_first", "_keys", "_offsets", "_passages", "_scores", "_starts", "_stop", "_terms")
 
-    def __init__(self, corpus: StoredCorpus) -> None:
+    def __init__(self, corpus: StoredCorpus, first: int = 0, stop: int | None = None) -> None:
+        self._first, self._stop = first, len(corpus) if stop is None else stop
         parameters = corpus.meta["bm25"]
         super().__init__(corpus, parameters["k1"], parameters["b"])
         if (analyser := corpus.meta["analyser"]) != ANALYSER:
@@ -76,7 +78,11 @@ class StoredBm25(Bm25Base):
             kernels_module.start()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredBm25, (self._corpus,)
+        return StoredBm25, (self._corpus, self._first, self._stop)
+
+    def shard(self, first: int, stop: int) -> StoredBm25:
+        """Return the index of the passages at positions `first` to `stop`, with the scores that they have among all."""
+        return StoredBm25(self._corpus, first, stop)  # type: ignore[arg-type]  # it was made from a StoredCorpus
 
     def idf(self, term: str) -> float:
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
@@ -88,17 +94,30 @@ class StoredBm25(Bm25Base):
         # that the indexed addition is one for each posting.
         scores = None
         for word in words:
-            start, stop = self._postings(word)
+            start, stop = self._clip(*self._postings(word))
             if start < stop:
-                scores = np.zeros(len(self._corpus)) if scores is None else scores
+                scores = np.zeros(self._stop - self._first) if scores is None else scores
                 passages, values = self._passages[start:stop], self._scores[start:stop]
+                if self._first:
+                    passages = passages - np.int32(self._first)
                 if kernels_module.module is not None:
                     kernels_module.module.add(scores, passages, values)
                 else:
                     scores[passages] += values
         if scores is None:
             return []
-        return [Hit(self._ids[i], float(scores[i])) for i in top_positions(scores, k)]
+        return [Hit(self._ids[self._first + i], float(scores[i])) for i in top_positions(scores, k)]
+
+    def _clip(self, start: int, stop: int) -> tuple[int, int]:
+        """Return the range of a term's postings that are of this shard, by bisection: passages ascend within a term."""
+        if (self._first, self._stop) == (0, len(self._corpus)):
+            return start, stop
+        postings = range(start, stop)
+        low, high = (
+            bisect_left(postings, bound, key=lambda i: int(self._passages[i : i + 1][0]))
+            for bound in (self._first, self._stop)
+        )
+        return start + low, start + high
 
     def _postings(self, term: str) -> tuple[int, int]:
         """Return the range of a term's postings, an empty one for an unknown term."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,20 +108,28 @@ class StoredDense(Immutable):
 
     exact: compare every vector. By default the corpus's approximate index chooses candidates where it has one. Scores are
     those of single precision over the stored half-precision rows, whichever way the hits were chosen, rounded to
-    `SCORE_DIGITS` decimals; equal ones fall in corpus order. Pickles as the corpus's path and the encoder. Raises
+    `SCORE_DIGITS` decimals; equal ones fall in corpus order. first, stop: only these positions are searched. Pickles as the corpus's path and the encoder. Raises
     `ConfigError` for another encoder than that of the vectors, `DataError` as `open_vectors` and, with the first search,
     for damaged pages.
     """
 
-    def __init__(self, corpus: StoredCorpus, encoder: Encoder, *, exact: bool = False) -> None:
+    def __init__(
+        self, corpus: StoredCorpus, encoder: Encoder, *, exact: bool = False, first: int = 0, stop: int | None = None
+    ) -> None:
         self.corpus, self.encoder, self.exact = corpus, encoder, exact
+        self.range = (first, len(corpus) if stop is None else stop)
         self.folder = open_vectors(corpus)
         check_encoder(self.folder, encoder.source, encoder.preset)
         self._approximate = None if exact else open_approximate(corpus, self.folder)
         self.dimension = int(self.folder.meta["dimension"])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _stored_dense, (self.corpus, self.encoder, self.exact)
+        first, stop = self.range
+        return partial(StoredDense, exact=self.exact, first=first, stop=stop), (self.corpus, self.encoder)
+
+    def shard(self, first: int, stop: int) -> StoredDense:
+        """Return the search of the passages at positions `first` to `stop`."""
+        return StoredDense(self.corpus, self.encoder, exact=self.exact, first=first, stop=stop)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return at most `k` hits per query, best first; the batch is encoded at once and reads the vectors once."""
@@ -139,11 +147,19 @@ class StoredDense(Immutable):
         if self._approximate is not None:
             meta = self._approximate.meta
             index, parameter, value = self._index, str(meta["parameter"]), int(meta["value"])
-            candidates = approximate_candidates(index, queries, k, parameter, value, int(meta["refine"]))
+            candidates = approximate_candidates(
+                index, queries, k, parameter, value, int(meta["refine"]), self._selector()
+            )
             return self.rescore(queries, candidates, k)
         # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
-        scores, positions = self._index.search(queries, min(k + SPARE_HITS, len(self.corpus)))
+        first, stop = self.range
+        parameters = None if (selector := self._selector()) is None else load_faiss().SearchParameters(sel=selector)
+        scores, positions = self._index.search(queries, min(k + SPARE_HITS, stop - first), params=parameters)
         return [_best(*row, k) for row in zip(scores, positions, strict=True)]
+
+    def _selector(self) -> Any:
+        """Return FAISS's selector of the positions that are searched, None for all."""
+        return None if self.range == (0, len(self.corpus)) else load_faiss().IDSelectorRange(*self.range)
 
     def rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
         """Return the best `k` of each query's candidates by their exact scores; candidates: positions, -1 for none."""
@@ -179,10 +195,6 @@ class StoredDense(Immutable):
         return index_fingerprint("dense", settings, [self.corpus.fingerprint()])
 
 
-def _stored_dense(corpus: StoredCorpus, encoder: Encoder, exact: bool) -> StoredDense:
-    return StoredDense(corpus, encoder, exact=exact)
-
-
 def _best(scores: NDArray[np.float32], positions: NDArray[np.int64], k: int) -> list[tuple[int, float]]:
     """Return the best `k` (position, score), scores rounded, equal ones by position."""
     rounded = (
@@ -193,19 +205,22 @@ def _best(scores: NDArray[np.float32], positions: NDArray[np.int64], k: int) -> 
 
 
 def approximate_candidates(
-    index: Any, queries: Vectors, k: int, parameter: str, value: int, refine: int
+    index: Any, queries: Vectors, k: int, parameter: str, value: int, refine: int, selector: Any = None
 ) -> NDArray[np.int64]:
     """Return the candidates of each query, -1 for none: the nearest `refine * k` by the codes of the approximate index.
 
-    parameter: "nprobe" or "efSearch" with its `value`, "" for an index without.
+    parameter: "nprobe" or "efSearch" with its `value`, "" for an index without. selector: FAISS's, of the positions that
+    are searched.
     """
     faiss = load_faiss()
     count = min(max(refine * k, k + SPARE_HITS), index.ntotal)
-    parameters = None
+    settings = {} if selector is None else {"sel": selector}
     if parameter == "nprobe":
-        parameters = faiss.SearchParametersIVF(nprobe=value)
+        parameters = faiss.SearchParametersIVF(nprobe=value, **settings)
     elif parameter == "efSearch":
-        parameters = faiss.SearchParametersHNSW(efSearch=max(value, count))
+        parameters = faiss.SearchParametersHNSW(efSearch=max(value, count), **settings)
+    else:
+        parameters = faiss.SearchParameters(**settings) if settings else None
     return index.search(queries, count, params=parameters)[1]  # type: ignore[no-any-return]
 
 
