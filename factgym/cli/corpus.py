@@ -16,7 +16,7 @@ import typer
 
 from factgym.cli.display import Display
 from factgym.cli.encode import encode, push
-from factgym.cli.options import parse_settings
+from factgym.cli.options import IndexSettings, parse_settings
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,10 +39,6 @@ corpus_app = typer.Typer(
 corpus_app.command("encode")(encode)
 corpus_app.command("push")(push)
 
-IndexSettings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the index, such as --set encoder=PATH. Repeatable."),
-]
 CorpusPath = Annotated[
     Path, typer.Argument(metavar="CORPUS", help="A corpus on disk, or a file or folder of passages.")
 ]
@@ -112,7 +108,9 @@ def search(
     corpus: CorpusPath,
     query: Annotated[str, typer.Argument(help="Words to search for.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits.")] = 5,
-    index: Annotated[str, typer.Option(help="bm25, dense, hybrid, rank-bm25, or the URL of a server.")] = "bm25",
+    index: Annotated[
+        str, typer.Option(help="bm25, dense, hybrid, rerank, rank-bm25, or the URL of a server.")
+    ] = "bm25",
     settings: IndexSettings = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object for each hit, with the whole text.")
@@ -162,7 +160,7 @@ def evaluate(
     from factgym.agents.runs.files import atomic_file
     from factgym.benchmarks.retrieval import CUTOFFS, evaluate_index, read_judged
     from factgym.core.config import DATA_VARIABLE
-    from factgym.corpora.index import build_index, kind_of
+    from factgym.corpora.index import accepted_options, build_index
 
     data = os.environ.get(DATA_VARIABLE)
     judged = read_judged(queries, path or (Path(data) if data else None), split=split, corpus=corpus)
@@ -170,7 +168,7 @@ def evaluate(
     left_out = f"; {judged.left_out:,} queries without a relevant passage left out" if judged.left_out else ""
     print(f"{queries}: {len(chosen):,} queries, {len(judged.corpus):,} passages{left_out}")
     options, names = parse_settings(settings), indexes or ["bm25"]
-    accepted = {name: kind_of(name).options for name in names}
+    accepted = {name: accepted_options(name, options) for name in names}
     results: dict[str, dict[str, Any]] = {}
     for name in names:
         # An option goes to the indexes that have it; one that none has is an error of the first.

@@ -30,6 +30,10 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any other setting, such as --set haystack=true. Repeatable."),
 ]
+IndexSettings = Annotated[
+    KeyValues,
+    typer.Option("--set", metavar="KEY=VALUE", help="Setting of the index, such as --set encoder=PATH. Repeatable."),
+]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the tasks and their order.")]
 Tasks = Annotated[
     Path | None, typer.Option("--tasks", help="Only the tasks in this file: tasks.txt or kept.jsonl of a filter.")

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from factgym.cli.options import DataPath, EnvId, Reward, Seed, Settings, Split, parse_settings
+from factgym.cli.options import DataPath, EnvId, IndexSettings, Reward, Seed, Settings, Split, parse_settings
 from factgym.core.errors import ConfigError
 
 serve_app = typer.Typer(
@@ -116,9 +116,10 @@ def serve_retrieval(
         Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")
     ],
     layout: Annotated[str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs does.")] = "auto",
-    index: Annotated[Literal["bm25", "dense", "hybrid"], typer.Option(help="The index.")] = "bm25",
+    index: Annotated[Literal["bm25", "dense", "hybrid", "rerank"], typer.Option(help="The index.")] = "bm25",
     encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
     preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,
+    settings: IndexSettings = None,
     topk: Annotated[int, typer.Option(min=1, help="Hits of a request that names no number.")] = 3,
     max_topk: Annotated[int, typer.Option(min=1, help="Limit of hits of one query.")] = 100,
     max_queries: Annotated[int, typer.Option(min=1, help="Limit of queries in one request.")] = 4096,
@@ -146,7 +147,7 @@ def serve_retrieval(
         max_body_bytes=int(max_body_mb * 2**20),
         max_batch=max_batch,
     )
-    options = {key: value for key, value in (("encoder", encoder), ("preset", preset)) if value is not None}
+    options = parse_settings(settings, encoder=encoder, preset=preset)
     corpus = read_passages(source, layout=layout)
 
     def ready(url: str) -> None:

@@ -3,6 +3,7 @@
     build_index(passages)                                        BM25
     build_index(passages, "dense", encoder="./my-e5", preset="e5")
     build_index(passages, "hybrid", encoder="./my-e5")           BM25 and dense, fused
+    build_index(passages, "rerank", reranker="./my-reranker")    BM25's first hits, reordered by a cross-encoder
     build_index(passages, "http://127.0.0.1:8000")               a retrieval server over the same passages
     build_index(passages, my_index)                              anything with search(queries, k)
     build_index(passages, lambda passages: MyIndex(passages))
@@ -57,15 +58,20 @@ IndexChoice = str | Index | Callable[[Sequence[Passage]], Index]
 
 
 class _Kind(NamedTuple):
-    """A named index: the function that builds it, as `module:function`, and the options it takes."""
+    """A named index: the function that builds it, as `module:function`, and the options it takes.
+
+    has_base: whether it searches in another index, its option `base`, whose options it takes too.
+    """
 
     builder: str
     options: frozenset[str]
+    has_base: bool = False
 
 
 _BM25_OPTIONS = frozenset({"k1", "b"})
 _DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
+_RERANK_OPTIONS = frozenset({"base", "reranker", "depth", "device", "batch_size"})
 _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
 _POSTGRES = _Kind(
     "factgym.corpora.postgres:PostgresIndex",
@@ -79,6 +85,7 @@ _KINDS: Mapping[str, _Kind] = {
     "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
     "dense": _Kind("factgym.corpora.stored_dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
+    "rerank": _Kind("factgym.corpora.rerank:build_rerank", _RERANK_OPTIONS, has_base=True),
 }
 
 
@@ -87,11 +94,12 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
 
     index: "bm25", "bm25s", "rank-bm25" (options k1, b), "dense" (encoder: a model name, folder or object with
     `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
-    ("bm25", "dense"); constant; depth; and the options of its parts), the URL of a retrieval server over the same passages
-    (timeout, retry_seconds, connections), that of a table in PostgreSQL (`factgym.corpora.postgres`; encoder, preset,
-    device, batch_size, timeout, retry_seconds), an object with `search(queries, k)`, or a
-    callable from passages to such an object. Raises `ConfigError` for anything else, `MissingExtraError` when a
-    library is absent.
+    ("bm25", "dense"); constant; depth; and the options of its parts), "rerank" (base: a name or object, by default "bm25";
+    reranker: a cross-encoder's name, folder or object with `predict`, or a `Reranker`; depth; device; batch_size; and the
+    options of its base), the URL of a retrieval server over the same passages (timeout, retry_seconds, connections), that
+    of a table in PostgreSQL (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an
+    object with `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything
+    else, `MissingExtraError` when a library is absent.
     """
     check_index(index, **options)
     corpus = Corpus.of(passages)
@@ -113,7 +121,7 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
 def check_index(index: IndexChoice, **options: Any) -> None:
     """Raise `ConfigError` for an unknown name or option, or for something that is no index."""
     if isinstance(index, str):
-        accepted = kind_of(index).options
+        accepted = accepted_options(index, options)
         for option in options:
             if option not in accepted:
                 raise ConfigError(
@@ -124,6 +132,15 @@ def check_index(index: IndexChoice, **options: Any) -> None:
         raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
     elif not callable(index) and not isinstance(index, Index):
         raise ConfigError(_expected(index))
+
+
+def accepted_options(index: str, options: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of an index's options, those of the base among them that `options` names. Raises ConfigError."""
+    kind = kind_of(index)
+    if not kind.has_base:
+        return kind.options
+    base = options.get("base", "bm25")
+    return kind.options | (accepted_options(base, {}) if isinstance(base, str) else frozenset())
 
 
 def kind_of(index: str) -> _Kind:
@@ -155,6 +172,11 @@ def check_request(queries: Sequence[str], k: int) -> None:
         raise ConfigError(f"search takes a list of queries: write search([{queries[:40]!r}], k), not a bare string")
     if k < 1:
         raise ConfigError(f"k is the number of hits requested, at least 1, not {k!r}")
+
+
+def fingerprint_of(index: Index) -> str:
+    """Return the fingerprint of a part of another index; a foreign index counts by its type."""
+    return index.fingerprint() if isinstance(index, FingerprintedIndex) else type(index).__qualname__
 
 
 def index_fingerprint(kind: str, settings: Mapping[str, object], parts: Sequence[str]) -> str:
@@ -280,10 +302,7 @@ class HybridIndex(Immutable):
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over constant, depth and the fused indexes; a foreign index counts by its type."""
-        parts = [
-            index.fingerprint() if isinstance(index, FingerprintedIndex) else type(index).__qualname__
-            for index in self._indexes
-        ]
+        parts = map(fingerprint_of, self._indexes)
         settings = {"constant": self.constant, "depth": self.depth}
         return index_fingerprint("hybrid", settings, [self._corpus.fingerprint(), *parts])
 
@@ -297,7 +316,7 @@ def build_hybrid(corpus: Corpus, indexes: Sequence[IndexChoice] = ("bm25", "dens
     used: set[str] = set()
     for part in indexes:
         is_named = isinstance(part, str) and (part in _KINDS or is_remote(part)) and part != "hybrid"
-        accepted = kind_of(str(part)).options if is_named else frozenset[str]()
+        accepted = accepted_options(str(part), {}) if is_named else frozenset[str]()
         used |= accepted
         parts.append(build_index(corpus, part, **{key: value for key, value in options.items() if key in accepted}))
     if unused := sorted(set(options) - used):
