@@ -209,6 +209,15 @@ def read_fact_checks(path: str | Path, split: str = "dev", *, strict: bool = Tru
     return _shared_checks(str(file.resolve()), split, strict)
 
 
+def training_split(checks: FactChecks) -> FactChecks | None:
+    """Return the claims of `train.json` beside a file of claims, itself for that file; None where there is none."""
+    files = [checks.path.with_name(f"train{suffix}") for suffix in (checks.path.suffix, *_SUFFIXES)]
+    file = next((file for file in files if file.is_file()), None)
+    if file is None or file == checks.path:
+        return checks if file else None
+    return _shared_checks(str(file), "train", checks.strict)
+
+
 def _shared_checks(file: str, name: str, strict: bool) -> FactChecks:
     return shared(("averitec", file, name, strict), lambda: FactChecks(file, name=name, strict=strict))
 

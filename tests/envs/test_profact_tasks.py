@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.dense import PRESETS, Encoder
 from factgym.datasets.averitec import LABELS
 from factgym.datasets.evidence import GoldStore
-from factgym.envs.profact.agents import AGENTS
+from factgym.envs.profact.agents import AGENTS, most_frequent_label
 from factgym.rewards.profact.stages import comparison_strings
 
 
@@ -214,3 +215,19 @@ def test_every_label_occurs_and_every_prompt_can_be_read_back(averitec: str) -> 
     for index in range(0, 500, 25):
         env.reset(options={"task": index})
         assert "\\n\\nStage: question." in prompt_text(env)
+
+
+def test_the_prior_of_the_labels_is_that_of_the_training_split(averitec: str, tmp_path: Path) -> None:
+    """The frequencies are counted by hand from AVeriTeC's train.json, each once more; the dev claims play."""
+    rows = json.loads((Path(averitec) / "train.json").read_text("utf-8"))
+    counts = Counter(row["label"] for row in rows if row["claim"].strip())
+    dev, train = (factgym.make("profact", path=averitec, split=split) for split in ("dev", "train"))
+    assert dev.tasks.prior == train.tasks.prior == factgym.make("profact", path=f"{averitec}/dev.json").tasks.prior
+    assert dev.tasks.prior == {label: (counts[label] + 1) / (counts.total() + 4) for label in dev.tasks.prior}
+    assert most_frequent_label(dev.tasks) == "Refuted"
+    # Without a training split, the file's own labels, and results say so.
+    alone = tmp_path / "claims.json"
+    alone.write_text(json.dumps([row | {"label": "Supported"} for row in rows[:3]]), "utf-8")
+    own = factgym.make("profact", path=str(alone))
+    assert own.tasks.prior["Supported"] == 4 / 7 and most_frequent_label(own.tasks) == "Supported"
+    assert any("train.json" in text for text in own.warnings()) and not any("train.json" in t for t in dev.warnings())

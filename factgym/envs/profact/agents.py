@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -316,11 +315,9 @@ class Script:
         return call_text("answer", {"answer": self.answer(prompt)[:2000].strip() or "No answer could be found."})
 
 
-@lru_cache(maxsize=16)
 def most_frequent_label(tasks: ProFactTaskSet) -> str:
-    """Return the label that most of the tasks have; of equal ones the first of `LABELS`."""
-    counts = Counter(tasks[index].gold.verdict for index in range(len(tasks)))
-    return max(LABELS, key=lambda label: counts[label])
+    """Return the label that is most frequent in training (`ProFactTaskSet.prior`); of equal ones the first of `LABELS`."""
+    return max(LABELS, key=tasks.prior.__getitem__)
 
 
 def _start_oracle(env: Env[ProFactTask], seed: int) -> Policy:

@@ -69,8 +69,9 @@ class ProFactEnv(Env[ProFactTask]):
     claim's own as a question; a pair counts only when its answer is grounded in evidence that was found for its
     question (numbers all, other added words by half, a bare yes or no by evidence on the topic), and, if it adds more than
     eight content words, has one of question or claim, and one more for every 40; or is exactly "No answer could be found."
-    after a search; the label earns Cohen's kappa: (right - its frequency in the split) /
-    (1 - the sum of squared frequencies), which is 0 on average for every constant. Questions and label count as far as
+    after a search; the label earns Cohen's kappa: (right - its frequency in the training split) /
+    (1 - the sum of squared frequencies), which is 0 on average for every constant there: on AVeriTeC's dev claims always
+    "Refuted" earns .07, always "Supported" -.06. Questions and label count as far as
     questions were answered so, and a label other than Not Enough Evidence needs an answer that says something. The
     range is about -1 to 3.5. The prompt states the rules. Credits lie on the message that earned each share.
 
@@ -334,7 +335,8 @@ class ProFactEnv(Env[ProFactTask]):
         }
 
     def warnings(self) -> list[str]:
-        return [self.tasks.store.note]
+        own_prior = "The labels' frequencies that the reward subtracts are those of these claims: no train.json is beside them."
+        return [self.tasks.store.note, *([own_prior] if self.tasks.has_own_prior else [])]
 
 
 def _claim_text(check: FactCheck) -> str:

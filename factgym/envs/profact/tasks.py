@@ -15,7 +15,7 @@ from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import shared
 from factgym.corpora.web_pages import MAX_PASSAGE_CHARS
-from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks
+from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks, training_split
 from factgym.datasets.evidence import KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
@@ -150,14 +150,21 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
 
     @cached_property
     def prior(self) -> Mapping[str, float]:
-        """Label -> its frequency in the whole split, whatever `size`; equal ones for generated claims.
+        """Label -> its frequency in the training split, whatever `size`; equal ones for generated claims.
 
-        Each is counted once more, so that a single claim has a prior too.
+        Without a training split beside the file the file's own labels count. Each label is counted once more, so that
+        a single claim has a prior too.
         """
         counts = Counter(dict.fromkeys(LABELS, 1))
         if isinstance(self.items, FactChecks):
-            counts.update(check.label for check in self.items if check.claim.strip() and check.questions)
+            checks = training_split(self.items) or self.items
+            counts.update(check.label for check in checks if check.claim.strip() and check.questions)
         return {label: count / counts.total() for label, count in counts.items()}
+
+    @property
+    def has_own_prior(self) -> bool:
+        """Whether the labels' frequencies are those of the played claims, for want of a training split."""
+        return isinstance(self.items, FactChecks) and training_split(self.items) is None
 
     @property
     def store(self) -> KnowledgeStore:
@@ -178,6 +185,8 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
     def fingerprint(self) -> str:
         config = self.config
         settings = [len(self), config.k, config.exclude_later, self.search.fingerprint(), self.items.fingerprint()]
+        if isinstance(self.items, FactChecks):
+            settings.append(self.prior)
         return text_hash(json.dumps(settings))
 
     def describe(self) -> dict[str, Any]:
