@@ -18,6 +18,7 @@ NAMES = {
     "cooccurrence": "co-occurrence counts beside infini-gram's",
     "retrieval": "search over a corpus on disk, beside raw bm25s and the index in memory",
     "dense": "dense search over vectors on disk, exact and approximate, beside FAISS in memory",
+    "retrieval-server": "the retrieval server under load, beside the index in a loop",
     "corver": "CorVer's sentence reward, stage by stage",
     "eve": "scoring a proposer rollout of EVE",
     "integrations": "the overhead of each integration in process",

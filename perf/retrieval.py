@@ -108,7 +108,7 @@ def _measure(plan: Plan, folder: Path) -> Iterator[str]:
     passages = plan.passages
     rows, built = folder / f"{passages}.jsonl", folder / f"{passages}.corpus"
     if not rows.exists():
-        _write_rows(rows, passages)
+        write_rows(rows, passages)
     yield f"{passages:,} passages of about {_WORDS_A_PASSAGE} words, {rows.stat().st_size / 1e6:,.0f} MB of JSON lines"
     if not built.exists():
         begun, cpu = time.perf_counter(), time.process_time()
@@ -118,7 +118,7 @@ def _measure(plan: Plan, folder: Path) -> Iterator[str]:
     corpus = StoredCorpus(built)
     yield f"  on disk                {corpus.folder.bytes / 1e6:8,.0f} MB, of which passages {_size(corpus, False):,.0f}"
     yield from _raw_build(corpus)
-    queries = _queries(corpus, plan.queries)
+    queries = draw_queries(corpus, plan.queries)
     yield "                          open     first answer   CPU      resident before   after queries"
     yield f"  mapped, fresh process {_opening(built, 'disk', queries)}"
     if plan.memory:
@@ -141,7 +141,7 @@ def _measure(plan: Plan, folder: Path) -> Iterator[str]:
         yield f"  {name:20} {p50:8.3f} {p95:8.3f}"
 
 
-def _write_rows(path: Path, passages: int) -> None:
+def write_rows(path: Path, passages: int) -> None:
     """Write passages over a vocabulary that grows with their number, as that of real text does."""
     rng = np.random.default_rng(0)
     letters = random.Random(0)
@@ -163,7 +163,8 @@ def _size(corpus: StoredCorpus, index: bool) -> float:
     return sum(record.bytes for name, record in corpus.folder.records.items() if ("/" in name) == index) / 1e6
 
 
-def _queries(corpus: StoredCorpus, count: int) -> list[str]:
+def draw_queries(corpus: StoredCorpus, count: int) -> list[str]:
+    """Return queries of words of one passage each."""
     rng = random.Random(1)
     return [
         " ".join(rng.choices(corpus.passages[rng.randrange(len(corpus))].text.split(), k=_QUERY_WORDS))

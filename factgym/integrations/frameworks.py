@@ -222,6 +222,9 @@ async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None]
     except OSError as error:
         raise ConfigError(f"cannot listen on {host}:{port} ({error.strerror}): choose another --port") from None
     with listener:
+        # Accepted connections inherit it. asyncio sets it for sockets whose protocol number is given alone, and without it
+        # an answer of two packets waits 40 ms for the client's acknowledgement (Nagle's algorithm).
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS, **options
         )

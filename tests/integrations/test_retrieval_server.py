@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from retrieval_served import ids, request, serving, start, stop, write_passages
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import read_passages
 from factgym.corpora.index import build_index
+from factgym.integrations.frameworks import serve_app
 from factgym.integrations.retrieval import MicroBatcher, RetrievalLimits, RetrievalServer
 
 SMALL_LIMITS = ("--max-queries", "4", "--max-query-chars", "100", "--max-topk", "5", "--max-body-mb", "0.01")
@@ -217,3 +219,22 @@ def test_settings_are_checked(corpus_file: Path) -> None:
         RetrievalLimits(max_batch=0)
     with pytest.raises(ConfigError, match="max_topk"):
         RetrievalServer(corpus, build_index(corpus), topk=101)
+
+
+def test_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nagle's algorithm is off: an answer of two packets would wait 40 ms for the client."""
+    listeners: list[socket.socket] = []
+    create = socket.create_server
+    monkeypatch.setattr(
+        socket, "create_server", lambda *args, **kw: listeners.append(create(*args, **kw)) or listeners[0]
+    )
+
+    class StartedError(Exception):
+        pass
+
+    def ready(url: str) -> None:
+        assert listeners[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        raise StartedError
+
+    with pytest.raises(StartedError):
+        asyncio.run(serve_app(None, "127.0.0.1", 0, ready))
