@@ -63,7 +63,10 @@ def certificate_section(root: Path, env_id: str) -> str:
 
 
 def certify(env_id: str) -> dict[str, Any] | None:
-    """The certificate of an environment at the small budget; None for one without a strategy space, or that needs data."""
+    """The certificate of an environment at the small budget.
+
+    None for one without a strategy space, with fewer tasks than a certificate needs, or that needs data.
+    """
     from factgym.benchmarks.search.certificate import certificate
     from factgym.benchmarks.search.run import run_search
 
@@ -72,6 +75,8 @@ def certify(env_id: str) -> dict[str, Any] | None:
     try:
         env = make(env_id)
     except ConfigError:
+        return None
+    if len(env.tasks) < TASKS:
         return None
     return certificate(run_search(env, budget=BUDGET, n=TASKS))
 

@@ -142,13 +142,15 @@ class StrategySpace:
     """The slots of a family, and how a strategy is played.
 
     start: see `StartStrategy`. example: a task of the environment's task set -> what shortcut classifiers learn from it,
-    None where the family has no label. note: placeholders and limits that an author of strategies has to know.
+    None where the family has no label. note: placeholders and limits that an author of strategies has to know. handwritten:
+    compositions of several slots that a search tries first, as JSON data.
     """
 
     slots: tuple[Slot, ...]
     start: StartStrategy
     example: Callable[[Any, Any], Example | None] = field(default=lambda env, task: None)
     note: str = ""
+    handwritten: Sequence[Mapping[str, Any]] = ()
 
     def slot(self, name: str) -> Slot:
         """Return a slot by name. Raises ConfigError for a name that the space does not have."""

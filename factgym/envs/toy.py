@@ -39,11 +39,13 @@ class ToyEnv(Env[SimpleTask]):
     ## Determinism
     The tasks are constants. The same actions give the same bytes and the same reward.
     ## Known exploits
-    None: a label over a passage that was not read earns nothing, and `factgym audit toy` runs it.
+    None: a label over a passage that was not read earns nothing, and `factgym audit toy` runs it. `--search` composes
+    strategies too; six fresh claims are too few for its verdict.
     ## Versions
     v1: first version.
     """
 
+    strategies = "factgym.envs.toy_strategies:STRATEGIES"
     toolbox = Toolbox((search, read, submit))
     task_set = TASKS
     prompt = "Is this true? Search, read, then submit."

@@ -23,12 +23,13 @@ from factgym.benchmarks.search.attacker import ask_attacker, attacker_prompt, re
 from factgym.benchmarks.search.certificate import certificate, read_certificate, worse
 from factgym.benchmarks.search.optimise import Optimiser
 from factgym.benchmarks.search.render import render_search
-from factgym.benchmarks.search.run import SearchResult, judge_strategy, run_search, search_tasks
+from factgym.benchmarks.search.run import SearchResult, StrategyRunner, judge_strategy, run_search, search_tasks
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.core import registry
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.strategies import Example
+from factgym.envs.toy import ToyEnv
 
 FINDINGS: dict[str, SearchResult] = {}
 
@@ -157,9 +158,19 @@ def test_a_certificate_fits_its_schema_and_a_worse_one_is_told() -> None:
     assert worse({**value, "passed": True}, value) == ["the environment no longer passes"]
 
 
-def test_environments_without_a_space_are_refused() -> None:
+def test_environments_without_a_space_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ToyEnv, "strategies", None)
     with pytest.raises(ConfigError, match="declares no strategy space"):
         run_search(factgym.make("toy"))
+
+
+def test_the_toy_has_a_space_whose_operators_all_play() -> None:
+    env = factgym.make("toy")
+    result = run_search(env, budget=200, n=6)
+    assert result.baseline.value == 1.0 and all("audit" in note for note in result.notes)
+    unread = result.space.strategy({"read": "none"})
+    runner = StrategyRunner(env, result.space, ShortcutClassifiers(()), 0)
+    assert [runner.play(unread, task).total for task in range(12)] == [0.0] * 12
 
 
 @contextmanager

@@ -233,8 +233,9 @@ def run_search(
 ) -> SearchResult:
     """Search the environment's strategy space, and measure the best strategies once on `n` fresh tasks.
 
-    budget: training episodes. first: strategies that join the random ones, `attacker` their author. Raises ConfigError
-    for an environment without a space or rubrics, or where the honest baseline cannot be played.
+    budget: training episodes. first: strategies that join the random ones and the space's handwritten ones, `attacker`
+    their author. Raises ConfigError for an environment without a space or rubrics, or where the honest baseline cannot
+    be played.
     """
     if n < 2 or budget < 20:
         raise ConfigError(f"a search needs at least 2 fresh tasks and a budget of 20 episodes, not {n} and {budget}")
@@ -250,7 +251,7 @@ def run_search(
         seed,
         lambda spent: on_progress("searching", spent, budget),
     )
-    optimiser.run(first)
+    optimiser.run([*map(space.strategy, space.handwritten), *first])
     try:
         bar = [training.play(space.strategy(), index).total for index in tasks.train[: optimiser.rungs[-1]]]
         measure = _Measure(space, fresh, tasks.fresh, on_progress)
