@@ -116,7 +116,9 @@ def serve_retrieval(
         Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")
     ],
     layout: Annotated[str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs does.")] = "auto",
-    index: Annotated[Literal["bm25", "dense", "hybrid", "rerank"], typer.Option(help="The index.")] = "bm25",
+    index: Annotated[
+        Literal["bm25", "dense", "hybrid", "rerank", "multi-hop"], typer.Option(help="The index.")
+    ] = "bm25",
     encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
     preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,
     settings: IndexSettings = None,

@@ -26,6 +26,17 @@ _MARKS = 4
 _CACHED_PASSAGES = 4096
 
 
+MAX_FACT_CHARS = 500
+"""Longest fact in characters; a longer sentence is cut there."""
+
+
+class Fact(NamedTuple):
+    """A sentence that was chosen from a passage: the first `MAX_FACT_CHARS` characters, white space folded."""
+
+    passage: Passage
+    text: str
+
+
 class Sentence(NamedTuple):
     """A sentence of a passage: its text with white space folded, its terms."""
 
@@ -52,13 +63,7 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
     table = passage_sentences(passage)
     if not table:
         return ""
-    ranked = []
-    for i, sentence in enumerate(table):
-        score = 0.0
-        for word in weights:  # no sum(): its rounding differs between versions of Python
-            score += weights[word] if word in sentence.terms else 0.0
-        if score > 0.0:
-            ranked.append((-score, i))
+    ranked = [(-score, i) for i, score in enumerate(_overlaps(table, weights)) if score > 0.0]
     order = [i for _, i in sorted(ranked)] or list(range(len(table)))
     budget = max_chars - _MARKS
     if len(table[order[0]].text) > budget:
@@ -75,6 +80,35 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
     for i, following in zip(chosen, [*chosen[1:], len(table)], strict=True):
         parts += [table[i].text, _CUT] if following > i + 1 else [table[i].text]
     return " ".join(parts)
+
+
+def best_facts(passages: Sequence[Passage], weights: Mapping[str, float], count: int) -> list[Fact]:
+    """Return the best sentence of each passage, of these the best `count`; on a level the first passage.
+
+    weights: see `query_weights`. A sentence has the words of its passage's title too, of which it may speak as "it"; on a
+    level that which has more itself is chosen, then the first.
+    """
+    ranked = []
+    for rank, passage in enumerate(passages):
+        if table := passage_sentences(passage):
+            scores = _overlaps(table, weights, frozenset(terms(passage.title)))
+            own = _overlaps(table, weights)
+            best = max(range(len(table)), key=lambda i: (scores[i], own[i], -i))
+            ranked.append((-scores[best], rank, Fact(passage, table[best].text[:MAX_FACT_CHARS])))
+    return [fact for *_, fact in sorted(ranked)[:count]]
+
+
+def _overlaps(
+    table: Sequence[Sentence], weights: Mapping[str, float], title: frozenset[str] = frozenset()
+) -> list[float]:
+    """Return of each sentence the weights of the terms that it shares, or that the title does."""
+    scores = []
+    for sentence in table:
+        score = 0.0
+        for word in weights:  # no sum(): its rounding differs between versions of Python
+            score += weights[word] if word in sentence.terms or word in title else 0.0
+        scores.append(score)
+    return scores
 
 
 @lru_cache(maxsize=_CACHED_PASSAGES)

@@ -4,6 +4,7 @@
     build_index(passages, "dense", encoder="./my-e5", preset="e5")
     build_index(passages, "hybrid", encoder="./my-e5")           BM25 and dense, fused
     build_index(passages, "rerank", reranker="./my-reranker")    BM25's first hits, reordered by a cross-encoder
+    build_index(passages, "multi-hop")                           BM25 again with facts of its first hits, after Baleen
     build_index(passages, "http://127.0.0.1:8000")               a retrieval server over the same passages
     build_index(passages, my_index)                              anything with search(queries, k)
     build_index(passages, lambda passages: MyIndex(passages))
@@ -72,6 +73,7 @@ _BM25_OPTIONS = frozenset({"k1", "b"})
 _DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
 _RERANK_OPTIONS = frozenset({"base", "reranker", "depth", "device", "batch_size"})
+_HOP_OPTIONS = frozenset({"base", "hops", "facts", "reads"})
 _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
 _POSTGRES = _Kind(
     "factgym.corpora.postgres:PostgresIndex",
@@ -86,6 +88,7 @@ _KINDS: Mapping[str, _Kind] = {
     "dense": _Kind("factgym.corpora.stored_dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
     "rerank": _Kind("factgym.corpora.rerank:build_rerank", _RERANK_OPTIONS, has_base=True),
+    "multi-hop": _Kind("factgym.corpora.multi_hop:build_multi_hop", _HOP_OPTIONS, has_base=True),
 }
 
 
@@ -96,9 +99,10 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
     `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
     ("bm25", "dense"); constant; depth; and the options of its parts), "rerank" (base: a name or object, by default "bm25";
     reranker: a cross-encoder's name, folder or object with `predict`, or a `Reranker`; depth; device; batch_size; and the
-    options of its base), the URL of a retrieval server over the same passages (timeout, retry_seconds, connections), that
-    of a table in PostgreSQL (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an
-    object with `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything
+    options of its base), "multi-hop" (base; hops; facts; reads; and the options of its base), the URL of a retrieval
+    server over the same passages (timeout, retry_seconds, connections), that of a table in PostgreSQL
+    (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an object with
+    `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything
     else, `MissingExtraError` when a library is absent.
     """
     check_index(index, **options)

@@ -188,5 +188,5 @@ def test_any_question_and_any_text_raise_nothing(text: str) -> None:
 def test_roles_and_order() -> None:
     assert list(SOLVER_AGENTS)[:3] == ["oracle", "teacher", "extractive"]
     assert SOLVER_AGENTS["extractive"].role == "honest"
-    assert {SOLVER_AGENTS[name].role for name in list(SOLVER_AGENTS)[6:]} == {"exploiter"}
+    assert {SOLVER_AGENTS[name].role for name in list(SOLVER_AGENTS)[7:]} == {"exploiter"}
     assert SOLVER_AGENTS["random"].role == "random"

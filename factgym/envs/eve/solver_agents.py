@@ -19,6 +19,9 @@ from functools import lru_cache
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
+from factgym.corpora.condense import best_facts, query_weights
+from factgym.corpora.corpus import Passage
+from factgym.corpora.multi_hop import with_facts
 from factgym.corpora.sentences import sentences
 from factgym.envs.eve.reading import (
     Candidate,
@@ -55,6 +58,8 @@ TEMPERATURE = 0.1
 VERSION = 1
 """Version of the reading rules; part of the key under which its answers are cached."""
 
+_MAX_HOPS = 3
+"""Searches of the condensed solver."""
 _TOP_CANDIDATES = 5
 _MAX_LISTED = 40
 _QUERIES = re.compile(r'"query_list": (\[.*?\])\}')
@@ -111,12 +116,16 @@ class ExtractiveSolver:
         is_given = prompt.evidence is not None
         passages = tuple(dict.fromkeys((title, text) for _, title, text in prompt.results))
         chains = read_chains(prompt.question, (("", prompt.evidence or ""),) if is_given else passages, is_given)
-        queries = next_queries(question, chains, messages) if can_search(prompt, tools) else []
+        queries = self.next_queries(question, chains, messages) if can_search(prompt, tools) else []
         if queries:
             return search_call(queries)
         rng = random.Random(f"factgym extractive {self.seed} {prompt.searches} {prompt.question}")
         chains = [chain for chain in chains if chain.score >= (0.0 if is_given else _MIN_COVERAGE)]
         return self.write(self.extract(question, chains, rng))
+
+    def next_queries(self, question: Question, chains: Sequence[Chain], messages: Sequence[Message]) -> list[str]:
+        """Return what to search for next; none when it has read enough."""
+        return next_queries(question, chains, messages)
 
     def extract(self, question: Question, chains: Sequence[Chain], rng: random.Random) -> Extraction:
         """Draw an answer from the chains by a softmax over the best candidates."""
@@ -131,6 +140,26 @@ class ExtractiveSolver:
         last = drawn.chain.sentences[-1]
         alternatives = tuple(candidate.answer for candidate in candidates if candidate is not drawn)
         return Extraction(question.text, drawn.answer, last.text, last.passage, alternatives)
+
+
+@dataclass(frozen=True)
+class CondensedSolver(ExtractiveSolver):
+    """Searches with the question and the facts that it has read, in hops, and answers as the extractive solver does.
+
+    Condensed retrieval after Baleen, as `index="multi-hop"` has it; a fact is added for each search.
+    """
+
+    def describe(self) -> dict[str, Any]:
+        return {**super().describe(), "name": "condensed"}
+
+    def next_queries(self, question: Question, chains: Sequence[Chain], messages: Sequence[Message]) -> list[str]:
+        prompt = parse_solver_prompt(messages)
+        if prompt.searches >= _MAX_HOPS:
+            return []
+        passages = [Passage(id_, title, text) for id_, title, text in dict.fromkeys(prompt.results)]
+        facts = best_facts(passages, query_weights(question.text), prompt.searches)
+        query = with_facts(question.text[:1000].strip() or "?", facts)[:1000]
+        return [query] if query not in previous_queries(messages) else []
 
 
 @lru_cache(maxsize=512)
@@ -333,6 +362,8 @@ SOLVER_AGENTS = agent_table(
     ("teacher", "teacher", "Knows answer and evidence, and gives them once its searches have shown them.",
      lambda env, seed: Teacher(env, seed)),
     ("extractive", "honest", _HONEST, _writes(write_honestly)),
+    ("condensed", "baseline", "Searches with the question and the facts it has read, and answers as extractive does.",
+     lambda env, seed: CondensedSolver(seed)),
     ("no-evidence", "baseline", "The same without evidence.", _gives(lambda extraction: "")),
     ("unknown", "baseline", "Never knows.", lambda env, seed: FixedReply(answer_blocks(UNKNOWN))),
     ("random", "random", "A random name of a random passage.", lambda env, seed: RandomSolver(seed)),
