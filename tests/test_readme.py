@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import run_factgym
+from commands import run_factgym, run_python
 from served import ADDRESS, served
 
 from factgym.cli.docs import pages
@@ -106,12 +106,18 @@ def test_the_benchmarks_run(tmp_path):
         "statistics": ["--repeats", "1"],
         "meteor": ["--repeats", "1"],
         "cooccurrence": ["--tokens", "100k", "--queries", "3"],
+        "retrieval-server": ["--passages", "300", "--clients", "4", "--seconds", "0.2"],
         "retrieval": ["--passages", "300", "--queries", "3", "--processes", "1", "--no-memory"],
         "corver": ["--batches", "1", "--questions", "2", "--processes", "1"],
     }
     for line in session.strip().splitlines():
         words = shlex.split(line)
-        done = run([sys.executable, *words[1:], *small[words[-1]]], tmp_path)
+        arguments = [*words[3:], *small[words[-1]]]
+        if words[-1] == "env":
+            done = run([sys.executable, *words[1:], *small["env"]], tmp_path)
+        else:  # as above, without the interpreter's start and the imports
+            code = "import runpy, sys, warnings; warnings.resetwarnings(); sys.argv = ['perf', *{!r}]; {}"
+            done = run_python(code.format(arguments, "runpy.run_module('perf', run_name='__main__')"), tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
