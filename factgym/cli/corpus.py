@@ -61,6 +61,11 @@ def build(
         Literal["auto", "web-pages", "flashrag", "squad", "contexts", "title-text", "mediawiki", "folder"],
         typer.Option(help="Layout of the passages; by their columns otherwise."),
     ] = "auto",
+    words: Annotated[int | None, typer.Option(min=1, help="Cut texts into passages of so many words.")] = None,
+    sentences: Annotated[int | None, typer.Option(min=1, help="Cut texts into passages of so many sentences.")] = None,
+    overlap: Annotated[
+        int, typer.Option(min=0, help="Words or sentences that a passage shares with the one before.")
+    ] = 0,
     k1: Annotated[float, typer.Option("--k1", help="BM25's k1.")] = 1.5,
     b: Annotated[float, typer.Option("--b", help="BM25's b.")] = 0.75,
     skip_bad: Annotated[
@@ -74,8 +79,14 @@ def build(
     from factgym.corpora.build import DISK_RATIO, build_corpus, estimate_rows, source_files
     from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.mapped_files import check_output
+    from factgym.corpora.splitting import Split
 
     check_output(out, replace=force)
+    if words is not None and sentences is not None:
+        raise ConfigError("passages are cut by --words or by --sentences: leave one of them out")
+    if overlap and words is None and sentences is None:
+        raise ConfigError("--overlap goes with --words or --sentences")
+    split = Split("words", words, overlap) if words else Split("sentences", sentences, overlap) if sentences else None
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
     files = source_files(source, layout)
     rows = estimate_rows(files)
@@ -90,7 +101,7 @@ def build(
     try:
         with _CorpusDisplay(console, "") as display:
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
-            corpus = build_corpus(source, out, **options, replace=force, progress=display.watch)
+            corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
         console.print("Stopped. Nothing was written.")
         raise typer.Exit(130) from None

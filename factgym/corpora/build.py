@@ -28,8 +28,8 @@ from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.cooccurrence.sources import BadRecords
-from factgym.corpora.corpus import Corpus
-from factgym.corpora.documents import Document
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.documents import Document, Folder
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
 from factgym.corpora.http_client import is_remote
 from factgym.corpora.index import kind_of
@@ -43,7 +43,8 @@ from factgym.corpora.passage_files import (
     row_passages,
 )
 from factgym.corpora.retrieved import RetrievedCorpus
-from factgym.corpora.rows import PACKED
+from factgym.corpora.rows import PACKED, OnBad
+from factgym.corpora.splitting import Split
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
 from factgym.corpora.text import fold, fold_with_offsets
@@ -111,6 +112,7 @@ def build_corpus(
     out: str | Path,
     *,
     layout: str = AUTO,
+    split: Split | None = None,
     k1: float = K1,
     b: float = B,
     replace: bool = False,
@@ -120,22 +122,26 @@ def build_corpus(
 ) -> StoredCorpus:
     """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
 
-    source, layout: as in `read_passages`. k1, b: of BM25; an index with others is built in memory. replace: replace a
+    source, layout: as in `read_passages`. split: cut texts into windows of words or sentences, instead of Markdown and text
+    by section and rows not at all; each is a range of its document, verbatim. k1, b: of BM25; an index with others is built in memory. replace: replace a
     corpus that is there. Errors as of `read_passages`, and ConfigError where `out` exists.
     """
     source, out = Path(source), Path(out)
     if is_stored_corpus(source):
         raise ConfigError(f"{source} is a corpus on disk already")
     bad = BadRecords() if bad is None else bad
-    passages = _sourced_passages(source, layout, bad if skip_bad else None)
-    write_corpus(
-        passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress, notes=lambda: _notes(bad)
-    )
+    if split is not None:
+        split.check()
+    passages = _sourced_passages(source, layout, bad if skip_bad else None, split)
+
+    def notes() -> dict[str, Any]:
+        return {
+            **({"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {}),
+            **({"left_out": bad.count} if bad.count else {}),
+        }
+
+    write_corpus(passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress, notes=notes)
     return StoredCorpus(out)
-
-
-def _notes(bad: BadRecords) -> dict[str, Any]:
-    return {"left_out": bad.count} if bad.count else {}
 
 
 def source_files(source: Path, layout: str = AUTO) -> list[Path]:
@@ -155,7 +161,9 @@ def estimate_rows(files: Iterable[Path]) -> int:
     return sum(file.stat().st_size * (PACKING if file.suffix.lower() in PACKED else 1) for file in files)
 
 
-def _sourced_passages(path: Path, layout: str, bad: BadRecords | None) -> Iterator[SourcedPassage]:
+def _sourced_passages(
+    path: Path, layout: str, bad: BadRecords | None, split: Split | None
+) -> Iterator[SourcedPassage]:
     """Yield the passages of a source. bad: counts what is left out; None to raise DataError for it."""
 
     def on_bad(error: DataError) -> None:
@@ -165,13 +173,17 @@ def _sourced_passages(path: Path, layout: str, bad: BadRecords | None) -> Iterat
 
     taken = None if bad is None else on_bad
     if files := row_files(path, layout):
-        yield from (SourcedPassage(*sourced) for sourced in row_passages(files, layout, taken))
+        for row, source in row_passages(files, layout, taken):
+            yield from [SourcedPassage(row, source)] if split is None else _split_row(row, source, split)
         return
     if dump_files(path, layout):
         for article in read_articles(path, taken):
-            yield from _located_passages(article, article.text)
+            yield from _document_passages(article, article.text, split)
         return
-    folder = read_texts(path, taken)
+    yield from _folder_passages(path, read_texts(path, taken), on_bad, split)
+
+
+def _folder_passages(path: Path, folder: Folder, on_bad: OnBad, split: Split | None) -> Iterator[SourcedPassage]:
     for file in folder.skipped:
         on_bad(DataError(f"{file.path}: {file.reason}."))
     root = path.parent if path.is_file() else path
@@ -180,7 +192,32 @@ def _sourced_passages(path: Path, layout: str, bad: BadRecords | None) -> Iterat
         if not original and not name.endswith(".jsonl"):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 original = (root / document.path).read_text("utf-8-sig")
-        yield from _located_passages(document, original, has_pages=name.endswith(".pdf"))
+        yield from _document_passages(document, original, split, has_pages=name.endswith(".pdf"))
+
+
+def _document_passages(
+    document: Document, original: str, split: Split | None, has_pages: bool = False
+) -> Iterator[SourcedPassage]:
+    if split is None:
+        yield from _located_passages(document, original, has_pages)
+    else:
+        # A record of a JSONL file has no file of its own: its text is that of its passages.
+        text = original or "\n".join(passage.text for passage in document.passages)
+        yield from _split_passages(text, split, document.id, document.title, document.path, has_pages)
+
+
+def _split_row(row: Passage, source: str, split: Split) -> Iterator[SourcedPassage]:
+    """Yield the parts of a row's text. Offsets are in that text, and unknown where it is itself a part of its source."""
+    for part in _split_passages(row.text, split, row.id, row.title, source or row.id):
+        yield SourcedPassage(part.passage, source) if source else part
+
+
+def _split_passages(
+    text: str, split: Split, id_: str, title: str, document: str, has_pages: bool = False
+) -> Iterator[SourcedPassage]:
+    for number, (start, end) in enumerate(split.ranges(text), 1):
+        page = f"#page={text.count(PAGE_BREAK, 0, start) + 1}" if has_pages else ""
+        yield SourcedPassage(Passage(f"{id_}#{number}", title, text[start:end]), document + page, start, end)
 
 
 def _located_passages(document: Document, original: str, has_pages: bool = False) -> Iterator[SourcedPassage]:
