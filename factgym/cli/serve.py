@@ -117,7 +117,7 @@ def serve_retrieval(
     ],
     layout: Annotated[str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs does.")] = "auto",
     index: Annotated[
-        Literal["bm25", "dense", "hybrid", "rerank", "multi-hop"], typer.Option(help="The index.")
+        Literal["bm25", "dense", "hybrid", "rerank", "late", "multi-hop"], typer.Option(help="The index.")
     ] = "bm25",
     encoder: Annotated[str | None, typer.Option(help="Of dense and hybrid: a model's name or folder.")] = None,
     preset: Annotated[str | None, typer.Option(help="The encoder's prompts and pooling, such as e5.")] = None,

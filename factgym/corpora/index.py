@@ -4,6 +4,7 @@
     build_index(passages, "dense", encoder="./my-e5", preset="e5")
     build_index(passages, "hybrid", encoder="./my-e5")           BM25 and dense, fused
     build_index(passages, "rerank", reranker="./my-reranker")    BM25's first hits, reordered by a cross-encoder
+    build_index(passages, "late", model="./my-colbert")          late interaction, a vector for each token
     build_index(passages, "multi-hop")                           BM25 again with facts of its first hits, after Baleen
     build_index(passages, "http://127.0.0.1:8000")               a retrieval server over the same passages
     build_index(passages, my_index)                              anything with search(queries, k)
@@ -61,18 +62,19 @@ IndexChoice = str | Index | Callable[[Sequence[Passage]], Index]
 class _Kind(NamedTuple):
     """A named index: the function that builds it, as `module:function`, and the options it takes.
 
-    has_base: whether it searches in another index, its option `base`, whose options it takes too.
+    base: the index in which it searches where its option `base` names none; it takes the options of its base too.
     """
 
     builder: str
     options: frozenset[str]
-    has_base: bool = False
+    base: str | None = None
 
 
 _BM25_OPTIONS = frozenset({"k1", "b"})
 _DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
 _RERANK_OPTIONS = frozenset({"base", "reranker", "depth", "device", "batch_size"})
+_LATE_OPTIONS = frozenset({"base", "model", "depth", "device", "batch_size"})
 _HOP_OPTIONS = frozenset({"base", "hops", "facts", "reads"})
 _REMOTE = _Kind("factgym.corpora.remote:RemoteIndex", frozenset({"timeout", "retry_seconds", "connections"}))
 _POSTGRES = _Kind(
@@ -87,8 +89,9 @@ _KINDS: Mapping[str, _Kind] = {
     "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
     "dense": _Kind("factgym.corpora.stored_dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
-    "rerank": _Kind("factgym.corpora.rerank:build_rerank", _RERANK_OPTIONS, has_base=True),
-    "multi-hop": _Kind("factgym.corpora.multi_hop:build_multi_hop", _HOP_OPTIONS, has_base=True),
+    "rerank": _Kind("factgym.corpora.rerank:build_rerank", _RERANK_OPTIONS, base="bm25"),
+    "late": _Kind("factgym.corpora.late:build_late", _LATE_OPTIONS),
+    "multi-hop": _Kind("factgym.corpora.multi_hop:build_multi_hop", _HOP_OPTIONS, base="bm25"),
 }
 
 
@@ -99,7 +102,8 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
     `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
     ("bm25", "dense"); constant; depth; and the options of its parts), "rerank" (base: a name or object, by default "bm25";
     reranker: a cross-encoder's name, folder or object with `predict`, or a `Reranker`; depth; device; batch_size; and the
-    options of its base), "multi-hop" (base; hops; facts; reads; and the options of its base), the URL of a retrieval
+    options of its base), "late" (model: a name, folder or object, or a `LateEncoder`; base, by default none; depth; device;
+    batch_size; and the options of its base), "multi-hop" (base; hops; facts; reads; and the options of its base), the URL of a retrieval
     server over the same passages (timeout, retry_seconds, connections), that of a table in PostgreSQL
     (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an object with
     `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything
@@ -141,9 +145,7 @@ def check_index(index: IndexChoice, **options: Any) -> None:
 def accepted_options(index: str, options: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of an index's options, those of the base among them that `options` names. Raises ConfigError."""
     kind = kind_of(index)
-    if not kind.has_base:
-        return kind.options
-    base = options.get("base", "bm25")
+    base = options.get("base", kind.base) if "base" in kind.options else None
     return kind.options | (accepted_options(base, {}) if isinstance(base, str) else frozenset())
 
 

@@ -152,17 +152,17 @@ class RerankIndex(Immutable):
         check_request(queries, k)
         candidates = self._base.search(queries, max(k, self.depth))
         ids = {hit.id for hits in candidates for hit in hits}
-        passages = {id_: self._text(id_) for id_ in ids}
+        passages = {id_: passage_text(self._corpus, id_) for id_ in ids}
         # A pair that several queries of the batch share is scored once.
         pairs = dict.fromkeys(
-            (_readable(query, MAX_QUERY_CHARS), passages[hit.id])
+            (readable(query, MAX_QUERY_CHARS), passages[hit.id])
             for query, hits in zip(queries, candidates, strict=True)
             for hit in hits
         )
         scores = dict(zip(pairs, self._reranker.scores(list(pairs)), strict=True))
         results = []
         for query, hits in zip(queries, candidates, strict=True):
-            text = _readable(query, MAX_QUERY_CHARS)
+            text = readable(query, MAX_QUERY_CHARS)
             scored = [Hit(hit.id, scores[text, passages[hit.id]]) for hit in hits]
             scored.sort(key=lambda hit: (-hit.score, self._corpus.position(hit.id)))
             results.append(scored[:k])
@@ -173,12 +173,14 @@ class RerankIndex(Immutable):
         settings = {"depth": self.depth, "reranker": self._reranker.name}
         return index_fingerprint("rerank", settings, [self._corpus.fingerprint(), fingerprint_of(self._base)])
 
-    def _text(self, passage_id: str) -> str:
-        passage = self._corpus.get(passage_id)
-        return _readable(f"{passage.title}\n{passage.text}".strip(), MAX_PASSAGE_CHARS)
+
+def passage_text(corpus: Corpus, passage_id: str) -> str:
+    """Return what a model reads of a passage: its title and text joined by a newline, within `MAX_PASSAGE_CHARS`."""
+    passage = corpus.get(passage_id)
+    return readable(f"{passage.title}\n{passage.text}".strip(), MAX_PASSAGE_CHARS)
 
 
-def _readable(text: str, limit: int) -> str:
+def readable(text: str, limit: int) -> str:
     """Return the first `limit` characters without lone surrogates, which tokenizers refuse."""
     return text[:limit].encode("utf-8", "replace").decode()
 

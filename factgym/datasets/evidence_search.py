@@ -47,7 +47,7 @@ MAX_GLOBAL_PASSAGES = 2_000_000
 """A global index holds all passages in memory, a gigabyte or two of them at this number."""
 
 _CACHEABLE = ("bm25", "bm25s", "dense")
-_ENCODING = ("dense", "hybrid", "rerank")
+_ENCODING = ("dense", "hybrid", "rerank", "late")
 """Indexes that load a model: their options are checked when one is built, those of others at once."""
 
 _DIGESTS = "digests.json"

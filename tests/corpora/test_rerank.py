@@ -6,17 +6,16 @@ The cross-encoder is a tiny BERT with random weights and a tiny vocabulary, whic
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import random
 import sys
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tiny_bert import WORDS, save_bert
 
 from factgym.cli.main import main
 from factgym.core.errors import ConfigError, MissingExtraError
@@ -25,15 +24,11 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, build_index
 from factgym.corpora.rerank import Reranker, RerankIndex, shared_reranker
 
-# The hub's client reads it when it is imported, so a fixture would come too late.
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-WORDS = ["leave", "refund", "audit", "vendor", "laptop", "flight", "month", "policy", "access", "notice", "days"]
 _draw = random.Random("rerank")
 PASSAGES = [Passage(f"P{i}", WORDS[i % 11], " ".join(_draw.choices(WORDS, k=6))) for i in range(60)]
 PASSAGES += [Passage(f"twin{i}", PASSAGES[i].title, PASSAGES[i].text) for i in range(10)]
@@ -123,28 +118,6 @@ def test_the_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) ->
 
 
 # With a cross-encoder.
-
-
-def save_bert(folder: Path, name: str = "BertForSequenceClassification", **config: Any) -> str:
-    """Save a tiny BERT with random weights and a vocabulary of the passages' words."""
-    with warnings.catch_warnings():
-        # torch's and SWIG's own imports warn of deprecations that are theirs to fix.
-        warnings.simplefilter("ignore")
-        torch = pytest.importorskip("torch", reason="needs the extra 'dense'")
-        transformers = pytest.importorskip("transformers", reason="needs the extra 'dense'")
-        pytest.importorskip("sentence_transformers", reason="needs the extra 'dense'")
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "monthly"]
-    folder.mkdir(exist_ok=True)
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", "utf-8")
-    transformers.BertTokenizerFast(vocab=str(folder / "vocab.txt"), model_max_length=48).save_pretrained(folder)
-    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
-    with torch.random.fork_rng():
-        torch.manual_seed(11)
-        made = transformers.BertConfig(
-            vocab_size=len(vocabulary), max_position_embeddings=48, initializer_range=0.6, **sizes, **config
-        )
-        getattr(transformers, name)(made).save_pretrained(folder)
-    return str(folder)
 
 
 @pytest.fixture(scope="module")
