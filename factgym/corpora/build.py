@@ -18,6 +18,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -47,7 +48,7 @@ from factgym.corpora.rows import PACKED, OnBad
 from factgym.corpora.splitting import Split
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
-from factgym.corpora.text import fold, fold_with_offsets
+from factgym.corpora.text import fold_with_offsets
 
 fcntl: ModuleType | None
 try:
@@ -66,6 +67,17 @@ PACKING = 3
 
 DISK_RATIO = 2.5
 """Estimated ratio of the size of a corpus with its index to that of its rows."""
+
+_MARKUP = re.compile(
+    r"(?<=\])(?:\([^()\s]{1,2000}+[^()\n]{0,200}+\)|\[[^\[\]\n]{0,200}+\])|</?[A-Za-z][^<>]{0,500}+>|\{%[^%]{0,500}+%\}"
+)
+"""Targets and references of Markdown's links, tags and Liquid's."""
+
+_ANCHOR = 24
+"""Letters and digits by which the beginning and the end of a passage are found in its document."""
+
+_TRIES = 20
+"""Occurrences of a passage's beginning after which it is given up."""
 
 _logger = logging.getLogger(__name__)
 
@@ -221,40 +233,66 @@ def _split_passages(
 
 
 def _located_passages(document: Document, original: str, has_pages: bool = False) -> Iterator[SourcedPassage]:
-    """Yield the passages of a document with their offsets in its text, where they occur verbatim up to white space.
+    """Yield the passages of a document with their offsets in its text, where it has their letters and digits in order.
 
-    Offsets count the characters of the file as Python reads it in text mode: without a byte order mark, and with "\\n" at
+    Offsets count the characters of the file as Python reads it in text mode: without a byte order mark, and with "\n" at
     the ends of lines; for HTML, DOCX and PDF, those of `document_text`. has_pages: name the page of a passage too:
     `handbook.pdf#page=3`.
     """
     name, position = document.path, 0
-    folded, offsets = fold_with_offsets(original) if original else ("", [0])
+    letters, offsets = _letters(original)
     for passage in document.passages:
-        text = fold(passage.text)
-        start = folded.find(text, position) if folded else -1
-        if start < 0 and document.text:
-            start, text = _find_lines(folded, passage.text, position)
+        start, stop = _find_letters(letters, _letters(passage.text)[0], position)
         if start < 0:
             yield SourcedPassage(passage, name)
             continue
-        position = start + len(text)
-        # Characters that normalise together share an offset: the range ends before the next one that differs.
-        last = offsets[position - 1]
-        end = next(offset for offset in offsets[position:] if offset > last)
+        position = stop
         page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if has_pages else ""
-        yield SourcedPassage(passage, name + page, offsets[start], min(end, last + 1))
+        yield SourcedPassage(
+            passage, name + page, *_with_marks(original, passage.text, offsets[start], offsets[stop - 1] + 1)
+        )
 
 
-def _find_lines(folded: str, passage: str, position: int) -> tuple[int, str]:
-    """Return the start and text of the range from a passage's first line to its last; -1 where there is none.
+def _with_marks(original: str, passage: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a range by the punctuation with which a passage begins and ends."""
+    bare = passage.strip()
+    first = next((i for i, character in enumerate(bare) if character.isalnum()), 0)
+    last = next((i for i, character in enumerate(reversed(bare)) if character.isalnum()), 0)
+    while start and not original[start - 1].isspace() and original[start - 1] in bare[:first]:
+        start -= 1
+    while end < len(original) and not original[end].isspace() and original[end] in bare[len(bare) - last :]:
+        end += 1
+    return start, end
 
-    Between them lie page headers and the marks of lists and tables, which extracted texts have and passages do not.
+
+def _letters(text: str) -> tuple[str, list[int]]:
+    """Return the letters and digits of a text outside markup, folded, and the offset of each."""
+    # Blanked, not removed, so that offsets stay.
+    folded, offsets = fold_with_offsets(_MARKUP.sub(lambda markup: " " * len(markup[0]), text))
+    indices = [i for i, character in enumerate(folded) if character.isalnum()]
+    return "".join(folded[i] for i in indices), [offsets[i] for i in indices]
+
+
+def _find_letters(letters: str, passage: str, position: int) -> tuple[int, int]:
+    """Return the range of a document's letters that holds a passage's, (-1, -1) where there is none.
+
+    Where they do not occur as they are (targets of links, page headers and HTML lie between), the range from the first
+    occurrence of the passage's beginning to the next one of its end, unless it is more than twice as long.
     """
-    lines = [fold(line.removeprefix("- ")) for line in passage.split("\n")]
-    start = folded.find(lines[0], position)
-    last = folded.find(lines[-1], start + (len(lines[0]) if len(lines) > 1 else 0)) if start >= 0 else -1
-    end = last + len(lines[-1])
-    return (start, folded[start:end]) if last >= 0 and end - start <= 2 * len(passage) else (-1, "")
+    if not passage:
+        return -1, -1
+    start = letters.find(passage, position)
+    if start >= 0:
+        return start, start + len(passage)
+    first, last = passage[:_ANCHOR], passage[-_ANCHOR:]
+    start = position - 1
+    for _ in range(_TRIES):
+        if (start := letters.find(first, start + 1)) < 0:
+            break
+        end = letters.find(last, start + max(len(passage) - len(last), 0), start + 2 * len(passage) + len(last))
+        if end >= 0:
+            return start, end + len(last)
+    return -1, -1
 
 
 def document_text(path: str | Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import json
+import re
 import sys
 import zipfile
 from pathlib import Path
@@ -101,6 +102,39 @@ def test_html_pdf_and_docx_are_searched_and_quotes_lead_back(tmp_path: Path) -> 
     assert quoted(stored, docs, "pencil") == ("note.md", "Bring a pencil.")
     assert {"Opening hours › Weekdays", "Note"} <= {passage.title for passage in stored}
     assert "menu" not in "".join(passage.text for passage in stored)
+
+
+def test_quotes_lead_back_through_markup(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "Ask **your** [manager](https://a.example/b) (or [hers][1]) \"today\".\n\nNo <a href='x'>letters</a> — ever!\n"
+    )
+    stored = build_corpus(tmp_path, tmp_path.with_suffix(".corpus"))
+    (passage,) = stored
+    _, text = quoted(stored, tmp_path, "manager")
+    assert passage.text == 'Ask your manager (or [hers][1]) "today".\nNo letters — ever!'
+    assert text == (tmp_path / "a.md").read_text().strip()
+
+
+def test_nearly_all_passages_of_real_policies_have_their_place(data_dir: Path, tmp_path: Path) -> None:
+    """The words of a passage are those of its range, as sets: a check that knows nothing of the alignment."""
+    passages = located = 0
+    for number, folder in enumerate(sorted(data_dir.glob("policies_*"))):
+        stored = build_corpus(folder, tmp_path / str(number))
+        for passage in stored:
+            document, start, end = stored.source_of(passage.id)
+            passages += 1
+            if start is not None:
+                located += 1
+                words = set(re.findall(r"\w{3,}", passage.text.lower()))
+                text = (folder / document).read_text("utf-8-sig")[start:end].lower()
+                assert len(words & set(re.findall(r"\w{3,}", text))) >= 0.8 * len(words), passage
+    assert located > 0.94 * passages > 2000
+
+
+def test_text_that_repeats_itself_is_read_in_linear_time(tmp_path: Path) -> None:
+    """Where the search began anew at each of a million places, this would take hours."""
+    (tmp_path / "a.md").write_text("](a " * 100_000 + "x. " * 100_000 + "<a " * 100_000)
+    assert len(build_corpus(tmp_path, tmp_path.with_suffix(".corpus"))) > 300
 
 
 def test_broken_documents_are_named_and_left_out_only_when_asked(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_a_folder_of_texts_keeps_documents_and_offsets(tmp_path: Path) -> None:
         located[passage.text] = (document, None if start is None else text[start:end])
     assert located["On the 5th ﬁnally."] == ("hr/leave.md", "On the 5th ﬁnally.")
     assert located["Offices are closed on Sunday."] == ("note.txt", "Offices are closed on Sunday.")
-    assert located["Staff get 30 days.\n- Ask first."] == ("hr/leave.md", None)
+    assert located["Staff get 30 days.\n- Ask first."] == ("hr/leave.md", "Staff get  30 days.\n\n- *Ask* first.")
     rows = tmp_path / "a.jsonl"
     rows.write_text('{"id": "1", "contents": "T\\ntext"}\n')
     assert build_corpus(rows, tmp_path / "rows").source_of("1") == ("", None, None)
