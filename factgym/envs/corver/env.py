@@ -209,7 +209,8 @@ class CorverEnv(Env[CorverTask]):
     published reward pays no more for "I don't know" than for a wrong answer, so that every guess pays; under the strict
     one a guess pays where it is right more than once in six times. Its judge takes the first thing named as the answer
     and finds denials behind it by a list of words: "Paris, they wish" asserts Paris. Without a counter only judge and
-    format remain, and tricks in the thought cost nothing.
+    format remain, and tricks in the thought cost nothing. `factgym audit --search` passes over PopQA's 14,267 questions; its
+    sample of 250 leaves 125 fresh ones, too few to show it.
 
     ## Versions
     v1: first version.

@@ -113,8 +113,12 @@ class SevaEnv(Env[SevaTask]):
     five words are Attributable in 90 %, longer ones in 12 %. `cues="remove"` takes them out: TruthfulQA's claims become
     "question answer", of the best answer, which is the source itself, and of the incorrect one; of HaluEval's as many
     short answers are drawn of either label, and as many longer ones. `balance=True` draws as many claims of either label
-    from a file, so that a constant label earns chance. On FEVER, ClearFacts and ANLI balanced so, the rules of the honest
-    baseline are at chance too: their audit cannot pass without a model that reads.
+    from a file, so that a constant label earns chance.
+
+    `factgym audit --search` does not pass, at its full budget, for TruthfulQA (the question mark, and without it the overlap
+    with the source, which there is the task), HaluEval (the short answers; without them 22 fresh claims are too few),
+    ClearFacts and ANLI, and FEVER with balanced labels: the rules of the honest baseline do not read well enough to beat a
+    constant, and only a model that reads can. FEVER with its own labels and generated claims pass.
 
     ## Versions
     v1: first version.
