@@ -111,7 +111,7 @@ def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **opti
     """
     check_index(index, **options)
     corpus = Corpus.of(passages)
-    if isinstance(corpus, RetrievedCorpus) and isinstance(index, str) and not is_remote(index):
+    if isinstance(corpus, RetrievedCorpus) and isinstance(index, str) and not _is_elsewhere(index, options):
         raise ConfigError(f"the passages of {corpus!r} are not here to be indexed: give its server or object as index")
     if isinstance(index, str):
         module, _, name = kind_of(index).builder.partition(":")
@@ -140,6 +140,13 @@ def check_index(index: IndexChoice, **options: Any) -> None:
         raise ConfigError(f"options {sorted(options)} go with an index named as a string; configure your own object")
     elif not callable(index) and not isinstance(index, Index):
         raise ConfigError(_expected(index))
+
+
+def _is_elsewhere(index: str, options: Mapping[str, Any]) -> bool:
+    """Whether the search needs no passages here: that of a server, or one in the hits of another index."""
+    return is_remote(index) or (
+        "base" in kind_of(index).options and options.get("base", kind_of(index).base) is not None
+    )
 
 
 def accepted_options(index: str, options: Mapping[str, Any]) -> frozenset[str]:

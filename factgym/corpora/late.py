@@ -35,7 +35,7 @@ from factgym.corpora.index import (
     fingerprint_of,
     index_fingerprint,
 )
-from factgym.corpora.rerank import DEPTH, passage_text, readable
+from factgym.corpora.rerank import DEPTH, check_number, passage_text, readable
 from factgym.corpora.text import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class LateEncoder(Immutable):
     def __init__(
         self, model: str | Path | TokenEncoder = MODEL, *, device: str | None = None, batch_size: int = 32
     ) -> None:
+        check_number("batch_size", batch_size)
         self.source: str | TokenEncoder = str(model) if isinstance(model, str | Path) else model
         self.device = device
         self.batch_size = batch_size
@@ -128,7 +129,7 @@ class LateEncoder(Immutable):
         try:
             with _messages() as messages:
                 model = MultiVectorEncoder(str(self.source), device=self.device.split(",")[0] if self.device else None)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"no model at {self.source!r}: name a folder or a hub model that is available"
                 f" ({' '.join(str(error).split())[:200]})"
@@ -175,8 +176,7 @@ class LateIndex(Immutable):
     """
 
     def __init__(self, corpus: Corpus, encoder: LateEncoder, base: Index | None = None, *, depth: int = DEPTH) -> None:
-        if not isinstance(depth, int) or depth < 1:
-            raise ConfigError(f"depth is a number of candidates, at least 1, not {depth!r:.40}")
+        check_number("depth", depth)
         self._corpus = corpus
         self._encoder = encoder
         self._base = base

@@ -65,6 +65,7 @@ class Reranker(Immutable):
     def __init__(
         self, model: str | Path | PairScorer = MODEL, *, device: str | None = None, batch_size: int = 32
     ) -> None:
+        check_number("batch_size", batch_size)
         self.source: str | PairScorer = str(model) if isinstance(model, str | Path) else model
         self.device = device
         self.batch_size = batch_size
@@ -108,7 +109,7 @@ class Reranker(Immutable):
             raise MissingExtraError("a cross-encoder", "dense") from error
         try:
             model = CrossEncoder(str(self.source), device=self.device.split(",")[0] if self.device else None)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise ConfigError(
                 f"no reranker at {self.source!r}: name a folder or a hub model that is available"
                 f" ({' '.join(str(error).split())[:200]})"
@@ -140,8 +141,7 @@ class RerankIndex(Immutable):
     """
 
     def __init__(self, corpus: Corpus, base: Index, reranker: Reranker, *, depth: int = DEPTH) -> None:
-        if not isinstance(depth, int) or depth < 1:
-            raise ConfigError(f"depth is a number of candidates, at least 1, not {depth!r:.40}")
+        check_number("depth", depth)
         self._corpus = corpus
         self._base = base
         self._reranker = reranker
@@ -172,6 +172,12 @@ class RerankIndex(Immutable):
         """SHA-256 in hex over corpus, base, depth and reranker (a local model folder counts by its content)."""
         settings = {"depth": self.depth, "reranker": self._reranker.name}
         return index_fingerprint("rerank", settings, [self._corpus.fingerprint(), fingerprint_of(self._base)])
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise `ConfigError` for an option that is no whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} is a whole number, at least 1, not {value!r:.40}")
 
 
 def passage_text(corpus: Corpus, passage_id: str) -> str:

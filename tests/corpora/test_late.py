@@ -64,7 +64,7 @@ def test_scores_are_worked_out_by_hand() -> None:
     ("options", "message"),
     [
         ({"model": 5}, "an object with encode_query"),
-        ({"model": Letters(), "depth": 0}, "depth is a number of candidates"),
+        ({"model": Letters(), "depth": 0}, "depth is a whole number"),
         ({"model": Letters(), "modle": 1}, "Did you mean 'model'"),
         ({"model": Letters(), "k1": 1}, "no option 'k1'"),
     ],

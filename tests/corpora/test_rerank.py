@@ -9,6 +9,7 @@ import json
 import pickle
 import random
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, build_index
 from factgym.corpora.rerank import Reranker, RerankIndex, shared_reranker
+from factgym.corpora.retrieved import RetrievedCorpus
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -96,7 +98,9 @@ def test_depth_is_requested_of_the_base_and_more_where_more_is_wanted() -> None:
     ("options", "message"),
     [
         ({"reranker": 5}, "an object with predict"),
-        ({"reranker": Overlap(), "depth": 0}, "depth is a number of candidates"),
+        ({"reranker": Overlap(), "depth": 0}, "depth is a whole number"),
+        ({"reranker": Overlap(), "depth": True}, "depth is a whole number"),
+        ({"reranker": "some/model", "batch_size": 0}, "batch_size is a whole number"),
         ({"reranker": Overlap(), "depht": 3}, "Did you mean 'depth'"),
         ({"reranker": Overlap(), "encoder": "x"}, "no option 'encoder'"),
         ({"reranker": Overlap(), "base": "bm26"}, "Did you mean 'bm25'"),
@@ -109,6 +113,22 @@ def test_depth_is_requested_of_the_base_and_more_where_more_is_wanted() -> None:
 def test_mistakes_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_index(PASSAGES[:4], "rerank", **options).search(["leave refund audit vendor"], 1)
+
+
+def test_passages_that_are_elsewhere_are_reranked_from_the_hits() -> None:
+    class Own:
+        def search(self, queries: Sequence[str], k: int) -> Any:
+            texts = {"a": "refund", "b": "refund notice", "c": "notice"}
+            return [[{"document": {"id": id_, "text": text, "title": ""}} for id_, text in texts.items()][:k]]
+
+    corpus = RetrievedCorpus(own := Own())
+    index = build_index(corpus, "rerank", base=own, reranker=Overlap())
+    assert [hit.id for hit in index.search(["refund notice"], 3)[0]] == ["b", "a", "c"]
+    hops = build_index(corpus, "multi-hop", base=own)
+    assert [hit.id for hit in hops.search(["refund notice"], 2)[0]] == ["a", "b"]
+    for name in ("rerank", "late", "multi-hop"):
+        with pytest.raises(ConfigError, match="are not here to be indexed"):
+            build_index(corpus, name)
 
 
 def test_the_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
