@@ -144,9 +144,10 @@ def check_index(index: IndexChoice, **options: Any) -> None:
 
 def _is_elsewhere(index: str, options: Mapping[str, Any]) -> bool:
     """Whether the search needs no passages here: that of a server, or one in the hits of another index."""
-    return is_remote(index) or (
-        "base" in kind_of(index).options and options.get("base", kind_of(index).base) is not None
-    )
+    if is_remote(index):
+        return True
+    base = options.get("base", kind_of(index).base) if "base" in kind_of(index).options else None
+    return _is_elsewhere(base, {}) if isinstance(base, str) else base is not None
 
 
 def accepted_options(index: str, options: Mapping[str, Any]) -> frozenset[str]:
