@@ -13,7 +13,9 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 from __future__ import annotations
 
 import logging
+import os
 from bisect import bisect_left
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +34,15 @@ from factgym.corpora.bm25 import (
 )
 from factgym.corpora.cooccurrence.engine import LazyModule
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.index import Hit
+from factgym.corpora.index import Hit, check_request
 from factgym.corpora.mapped_files import equal_range, hash_key
 from factgym.corpora.store import ENCODING_ERRORS, StoredCorpus
+from factgym.corpora.text import query_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
 
     from factgym.corpora.mapped_files import MappedArray
 
@@ -46,6 +51,13 @@ TERMS = f"{INDEX}/terms.txt"
 
 COMPILED_FROM = 50_000
 """Passages from which it is worth loading numba, which takes a second and some fifty megabytes."""
+COMPILED_HITS = 256
+"""Hits up to which the kernels are used; they insert each into a sorted list."""
+
+_BELOW = 1 - 1e-9
+"""Sums of the same scores in another order differ by less than this factor."""
+_REMEMBERED = 1_000
+"""Postings from which the largest score of a term is kept in memory."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,12 +65,25 @@ kernels_module = LazyModule("factgym.corpora.store_kernels")
 
 
 class StoredBm25(Bm25Base):
-    """The BM25 index of a `StoredCorpus`; holds nothing in memory. Pickles as the corpus's path.
+    """The BM25 index of a `StoredCorpus`; holds a number for each passage in memory. Pickles as the corpus's path.
 
-    first, stop: only these positions of the corpus are searched, with the statistics of all. Raises `DataError` where the index was made by another analyser, and when a damaged page is first needed.
+    first, stop: only these positions of the corpus are searched, with the statistics of all. With numba the queries of a
+    batch are shared out among the cores. Raises `DataError` where the index was made by another analyser, and when a
+    damaged page is first needed.
     """
 
-    __slots__ = ("_first", "_keys", "_offsets", "_passages", "_scores", "_starts", "_stop", "_terms")
+    __slots__ = (
+        "_bounds",
+        "_buffers",
+        "_first",
+        "_keys",
+        "_offsets",
+        "_passages",
+        "_scores",
+        "_starts",
+        "_stop",
+        "_terms",
+    )
 
     def __init__(self, corpus: StoredCorpus, first: int = 0, stop: int | None = None) -> None:
         self._first, self._stop = first, len(corpus) if stop is None else stop
@@ -74,6 +99,8 @@ class StoredBm25(Bm25Base):
             for name in ("term_keys", "term_offsets", "data.csc.index", "indices.csc.index", "indptr.csc.index")
         )
         self._terms: MappedArray = corpus.folder[TERMS]
+        self._buffers: list[NDArray[np.float64]] = []  # zeros, each taken by one search at a time
+        self._bounds: dict[int, float] = {}
         if len(corpus) >= COMPILED_FROM:
             kernels_module.start()
 
@@ -89,24 +116,76 @@ class StoredBm25(Bm25Base):
         start, stop = self._postings(term)
         return lucene_idf(stop - start, len(self._corpus))
 
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return at most `k` hits per query, best first, equal scores in the corpus's order."""
+        check_request(queries, k)
+        threads = 1 if kernels_module.module is None else min(len(queries), _cores())
+        if threads < 2:
+            return super().search(queries, k)
+        with ThreadPoolExecutor(threads) as pool:  # the kernels release the interpreter's lock
+            return list(pool.map(lambda query: self._search(query_terms(query), k), queries))
+
     def _search(self, words: list[str], k: int) -> list[Hit]:
         # Term-at-a-time, in the order of the query, as the engines in memory add up. No term has a passage twice, so
         # that the indexed addition is one for each posting.
-        scores = None
-        for word in words:
-            start, stop = self._clip(*self._postings(word))
-            if start < stop:
-                scores = np.zeros(self._stop - self._first) if scores is None else scores
-                passages, values = self._passages[start:stop], self._scores[start:stop]
-                if self._first:
-                    passages = passages - np.int32(self._first)
-                if kernels_module.module is not None:
-                    kernels_module.module.add(scores, passages, values)
-                else:
-                    scores[passages] += values
-        if scores is None:
+        ranges = [bounds for word in words if (bounds := self._clip(*self._postings(word)))[0] < bounds[1]]
+        if not ranges:
             return []
+        if (kernels := kernels_module.module) is not None and k <= COMPILED_HITS:
+            return self._search_compiled(kernels, ranges, k)
+        scores = np.zeros(self._stop - self._first)
+        for start, stop in ranges:
+            scores[self._passages[start:stop] - np.int32(self._first)] += self._scores[start:stop]
         return [Hit(self._ids[self._first + i], float(scores[i])) for i in top_positions(scores, k)]
+
+    def _search_compiled(self, kernels: Any, ranges: list[tuple[int, int]], k: int) -> list[Hit]:
+        """Search by MaxScore, term at a time (Turtle and Flood, 1995).
+
+        Terms are added from the largest possible contribution to the smallest, until those that are left cannot lift a
+        passage without any of the others to the k-th best sum so far. They are looked up only for passages that may
+        still reach it. Sums of another order differ in the last bits, so those that remain are added up in the query's.
+        """
+        postings = [(self._passages[start:stop], self._scores[start:stop]) for start, stop in ranges]
+        bounds = [self._bound(start, values) for (start, _), (_, values) in zip(ranges, postings, strict=True)]
+        order = sorted(range(len(bounds)), key=lambda i: -bounds[i])
+        # remaining[j]: the most that the terms from the j-th on add to a passage.
+        remaining = np.append(np.cumsum([bounds[i] for i in reversed(order)])[::-1], 0.0)
+        # An error on the way leaves a buffer with sums in it, which is not put back.
+        buffer = self._buffers.pop() if self._buffers else np.zeros(self._stop - self._first)
+        least, added = 0.0, 0
+        while added < len(order) and remaining[added] >= least:
+            best = np.zeros(k)
+            kernels.add(buffer, *postings[order[added]], self._first, best)
+            least, added = max(least, float(best[-1]) * _BELOW), added + 1
+        size, count = sum(len(postings[i][0]) for i in order[:added]), 0
+        positions, sums = np.empty(size, np.int64), np.empty(size)
+        for i in order[:added]:
+            count = kernels.collect(
+                buffer, postings[i][0], self._first, least - remaining[added], positions, sums, count
+            )
+        self._buffers.append(buffer)
+        ascending = np.argsort(positions[:count])
+        positions, sums = positions[ascending], sums[ascending]
+        for j in range(added, len(order) + 1):
+            if k < len(sums):
+                least = max(least, float(np.partition(sums, -k)[-k]) * _BELOW)
+            reachable = sums >= least - remaining[j]
+            positions, sums = positions[reachable], sums[reachable]
+            if j < len(order):
+                kernels.look_up(positions, *postings[order[j]], self._first, sums)
+        scores = np.zeros(len(positions))
+        for passages, values in postings:
+            kernels.look_up(positions, passages, values, self._first, scores)
+        best_first = np.argsort(-scores, kind="stable")[:k]
+        return [Hit(self._ids[self._first + int(positions[i])], float(scores[i])) for i in best_first]
+
+    def _bound(self, start: int, values: NDArray[np.float64]) -> float:
+        """Return the largest score of a term's postings, which begin at `start`."""
+        if (bound := self._bounds.get(start)) is None:
+            bound = float(values.max())
+            if len(values) >= _REMEMBERED:
+                self._bounds[start] = bound
+        return bound
 
     def _clip(self, start: int, stop: int) -> tuple[int, int]:
         """Return the range of a term's postings that are of this shard, by bisection: passages ascend within a term."""
@@ -128,6 +207,10 @@ class StoredBm25(Bm25Base):
                 first, last = self._starts[column : column + 2].tolist()
                 return first, last
         return 0, 0
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def build_bm25(corpus: Corpus, **options: float) -> Bm25Base:

@@ -12,8 +12,9 @@ import shutil
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -109,15 +110,56 @@ def test_rankings_agree_with_a_brute_force_scorer(stored: StoredCorpus) -> None:
         assert [hit.score for hit in hits] == pytest.approx([scores[i] for i in expected])
 
 
-def test_compiled_sums_are_the_same(stored: StoredCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     pytest.importorskip("numba", reason="needs the extra 'counting': pip install -e '.[counting]'")
-    plain = build_index(stored).search(QUERIES, 7)
     monkeypatch.setattr("factgym.corpora.store_bm25.COMPILED_FROM", 0)
-    index = build_index(stored)
+    kernels_module.start()
     kernels_module.wait()
     assert kernels_module.module is not None
-    assert index.search(QUERIES, 7) == plain
+    yield
     monkeypatch.setattr(kernels_module, "module", None)
+
+
+@pytest.mark.parametrize("k", [1, 3, 40, 256, 257])
+def test_compiled_search_gives_every_hit_of_the_engine_in_memory(
+    stored: StoredCorpus, compiled: None, k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # MaxScore leaves most postings out; the engine in memory scores every passage. Repeated terms count twice, and
+    # passages of equal scores fall in order of position also where the cut goes through them.
+    rng = random.Random(k)
+    queries = [" ".join(rng.choices(WORDS[: rng.choice([3, 40, 400])], k=rng.randint(1, 12))) for _ in range(150)]
+    assert build_index(stored).search(queries, k) == SmallBM25(PASSAGES).search(queries, k)
+    parts = [StoredBm25(stored, first, first + 500) for first in (0, 500, 1000)]
+    hits = [[hit for part in parts for hit in part.search([query], k)[0]] for query in queries[:40]]
+    merged = [sorted(row, key=lambda hit: (-hit.score, stored.position(hit.id)))[:k] for row in hits]
+    assert merged == SmallBM25(PASSAGES).search(queries[:40], k)
+    # The batch's queries one after the other, as on a machine of one core.
+    monkeypatch.setattr("factgym.corpora.store_bm25._cores", lambda: 1)
+    assert build_index(stored).search(queries[:40], k) == SmallBM25(PASSAGES).search(queries[:40], k)
+
+
+def test_equal_passages_are_in_order_also_in_compiled_search(tmp_path: Path, compiled: None) -> None:
+    texts = ["common word"] * 700 + ["common rare"] * 5 + ["common"] * 300
+    index = build_index(write([Passage(f"E{i}", "", text) for i, text in enumerate(texts)], tmp_path / "c"))
+    assert isinstance(index, StoredBm25)
+    for query, first in [("common", 705), ("common word", 0), ("rare common", 700), ("word", 0)]:
+        assert [hit.id for hit in index.search([query], 4)[0]] == [f"E{i}" for i in range(first, first + 4)]
+
+
+def test_a_damaged_page_leaves_no_sums_for_the_next_query(tmp_path: Path, compiled: None) -> None:
+    index = build_index(write(PASSAGES, tmp_path / "c"))
+    expected = index.search(QUERIES[:20], 5)
+
+    def damaged(*_: object) -> None:
+        raise DataError("is damaged")
+
+    with pytest.MonkeyPatch.context() as patch:
+        module = SimpleNamespace(add=kernels_module.module.add, collect=damaged)
+        patch.setattr(kernels_module, "module", module)
+        with pytest.raises(DataError):
+            index.search(QUERIES[:1], 5)
+    assert index.search(QUERIES[:20], 5) == expected
 
 
 def test_bm25s_opens_the_index_itself(stored: StoredCorpus) -> None:
