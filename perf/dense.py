@@ -52,6 +52,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--kinds", nargs="*", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--recall", type=float, default=0.95)
+    parser.add_argument("--search-device", default="cpu")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         yield from _measure(Path(folder) / "corpus", options)
@@ -71,6 +72,10 @@ def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
     yield _rates("FAISS Flat, single precision, in memory", lambda rows, peer=peer: peer.search(rows, _TOP), queries)
     del peer
     yield _rates("exact, half precision, on disk", lambda rows: dense.search_vectors(rows, _TOP), queries)
+    device = StoredDense(corpus, encoder, search_device=options.search_device)
+    name = f"exact, search_device={options.search_device}"
+    yield _rates(name, lambda rows, index=device: index.search_vectors(rows, _TOP), queries)
+    del device
     for kind in options.kinds:
         tried: list[Measured] = []
         started = time.perf_counter()

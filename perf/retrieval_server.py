@@ -20,6 +20,7 @@ from pathlib import Path
 
 import aiohttp
 
+from factgym.cli.options import parse_settings
 from factgym.corpora.build import build_corpus
 from factgym.corpora.cooccurrence.engine import wait_for_kernels
 from factgym.corpora.index import build_index
@@ -35,6 +36,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--passages", type=int, default=100_000)
     parser.add_argument("--corpus", type=Path, help="a corpus on disk, instead of made-up passages")
     parser.add_argument("--index", default="bm25", choices=["bm25", "dense", "hybrid"])
+    parser.add_argument("--set", dest="settings", action="append", default=[], help="KEY=VALUE of the index")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10)
     options = parser.parse_args(arguments)
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
     corpus = StoredCorpus(path)
     queries = draw_queries(corpus, 1000)
-    index = build_index(corpus, options.index)
+    index = build_index(corpus, options.index, **parse_settings(options.settings))
     index.search(queries[:100], _TOP)
     wait_for_kernels(60)
     started, count = time.perf_counter(), 0
@@ -71,6 +73,7 @@ def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
         options.index,
         "--port",
         "0",
+        *(argument for setting in options.settings for argument in ("--set", setting)),
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None

@@ -71,7 +71,7 @@ class _Kind(NamedTuple):
 
 
 _BM25_OPTIONS = frozenset({"k1", "b"})
-_DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact"})
+_DENSE_OPTIONS = frozenset({"encoder", "preset", "device", "batch_size", "vectors", "exact", "search_device"})
 _FUSION_OPTIONS = frozenset({"indexes", "constant", "depth"})
 _RERANK_OPTIONS = frozenset({"base", "reranker", "depth", "device", "batch_size"})
 _LATE_OPTIONS = frozenset({"base", "model", "depth", "device", "batch_size"})

@@ -7,6 +7,7 @@ them. Both are files of FAISS, memory-mapped, whose pages are compared with thei
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
@@ -27,6 +28,7 @@ from factgym.corpora.dense import (
     encoder_name,
     resolve_encoder,
 )
+from factgym.corpora.device_search import DeviceVectors, check_device
 from factgym.corpora.index import Hit, Index, check_request, index_fingerprint
 from factgym.corpora.mapped_files import MappedFolder, is_mapped_folder
 from factgym.corpora.store import StoredCorpus
@@ -106,30 +108,46 @@ def open_approximate(corpus: StoredCorpus, vectors: MappedFolder) -> MappedFolde
 class StoredDense(Immutable):
     """Inner-product search over the vectors of a `StoredCorpus`, which processes on a machine share.
 
-    exact: compare every vector. By default the corpus's approximate index chooses candidates where it has one. Scores are
-    those of single precision over the stored half-precision rows, whichever way the hits were chosen, rounded to
-    `SCORE_DIGITS` decimals; equal ones fall in corpus order. first, stop: only these positions are searched. Pickles as the corpus's path and the encoder. Raises
-    `ConfigError` for another encoder than that of the vectors, `DataError` as `open_vectors` and, with the first search,
-    for damaged pages.
+    exact: compare every vector. By default the corpus's approximate index chooses candidates where it has one.
+    search_device: compare every vector on this device of torch, "cuda", "cuda:N" or "cpu", instead of with FAISS. first,
+    stop: only these positions are searched. Scores are those of double precision over the stored half-precision rows,
+    whichever way the hits were chosen, rounded to `SCORE_DIGITS` decimals; equal ones fall in corpus order. Pickles as
+    the corpus's path and the encoder. Raises `ConfigError` for another encoder than that of the vectors and for a device
+    that is not here or too small, `DataError` as `open_vectors` and, with the first search, for damaged pages.
     """
 
     def __init__(
-        self, corpus: StoredCorpus, encoder: Encoder, *, exact: bool = False, first: int = 0, stop: int | None = None
+        self,
+        corpus: StoredCorpus,
+        encoder: Encoder,
+        *,
+        exact: bool = False,
+        search_device: str = "",
+        first: int = 0,
+        stop: int | None = None,
     ) -> None:
-        self.corpus, self.encoder, self.exact = corpus, encoder, exact
+        self.corpus, self.encoder, self.search_device = corpus, encoder, search_device
+        self.exact = exact or bool(search_device)
+        if search_device:
+            check_device(search_device)
         self.range = (first, len(corpus) if stop is None else stop)
         self.folder = open_vectors(corpus)
         check_encoder(self.folder, encoder.source, encoder.preset)
-        self._approximate = None if exact else open_approximate(corpus, self.folder)
+        self._approximate = None if self.exact else open_approximate(corpus, self.folder)
         self.dimension = int(self.folder.meta["dimension"])
+        self._lock = threading.Lock()  # threads that search first do not all move the vectors
+        self._on_device: DeviceVectors | None = None
+
+    def _options(self) -> dict[str, Any]:
+        return {"exact": self.exact, "search_device": self.search_device}
 
     def __reduce__(self) -> tuple[Any, ...]:
         first, stop = self.range
-        return partial(StoredDense, exact=self.exact, first=first, stop=stop), (self.corpus, self.encoder)
+        return partial(StoredDense, first=first, stop=stop, **self._options()), (self.corpus, self.encoder)
 
     def shard(self, first: int, stop: int) -> StoredDense:
         """Return the search of the passages at positions `first` to `stop`."""
-        return StoredDense(self.corpus, self.encoder, exact=self.exact, first=first, stop=stop)
+        return StoredDense(self.corpus, self.encoder, first=first, stop=stop, **self._options())
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return at most `k` hits per query, best first; the batch is encoded at once and reads the vectors once."""
@@ -151,11 +169,16 @@ class StoredDense(Immutable):
                 index, queries, k, parameter, value, int(meta["refine"]), self._selector()
             )
             return self.rescore(queries, candidates, k)
-        # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
         first, stop = self.range
+        if self.search_device:
+            with self._lock:
+                if self._on_device is None:
+                    self._on_device = DeviceVectors(self.rows[first:stop], self.search_device)
+            return self._on_device.search(queries, k, lambda some, rows: self.rescore(some, rows + first, k))
+        # Some hits more than requested: scores of single precision may reorder those near the cut.
         parameters = None if (selector := self._selector()) is None else load_faiss().SearchParameters(sel=selector)
-        scores, positions = self._index.search(queries, min(k + SPARE_HITS, stop - first), params=parameters)
-        return [_best(*row, k) for row in zip(scores, positions, strict=True)]
+        positions = self._index.search(queries, min(k + SPARE_HITS, stop - first), params=parameters)[1]
+        return self.rescore(queries, positions, k)
 
     def _selector(self) -> Any:
         """Return FAISS's selector of the positions that are searched, None for all."""
@@ -166,7 +189,8 @@ class StoredDense(Immutable):
         results = []
         for query, row in zip(queries, candidates, strict=True):
             positions = np.unique(row[row >= 0])
-            results.append(_best(self.rows[positions].astype(np.float32) @ query, positions, k))
+            scores = self.rows[positions].astype(np.float64) @ query.astype(np.float64)
+            results.append(_best(scores, positions, k))
         return results
 
     @cached_property
@@ -195,7 +219,7 @@ class StoredDense(Immutable):
         return index_fingerprint("dense", settings, [self.corpus.fingerprint()])
 
 
-def _best(scores: NDArray[np.float32], positions: NDArray[np.int64], k: int) -> list[tuple[int, float]]:
+def _best(scores: NDArray[np.float64], positions: NDArray[np.int64], k: int) -> list[tuple[int, float]]:
     """Return the best `k` (position, score), scores rounded, equal ones by position."""
     rounded = (
         (-round(score, SCORE_DIGITS), position)
@@ -241,11 +265,13 @@ def build_dense(
     preset: str | EncoderPreset | None = None,
     vectors: Vectors | None = None,
     exact: bool = False,
+    search_device: str = "",
     **options: Any,
 ) -> Index:
     """Open the vectors beside a corpus on disk, or encode a corpus into memory.
 
-    encoder, preset, options: as for `as_encoder`; by default those of the vectors on disk. exact: see `StoredDense`.
+    encoder, preset, options: as for `as_encoder`; by default those of the vectors on disk. exact, search_device: see
+    `StoredDense`; a device needs vectors on disk.
     """
     if vectors is None and isinstance(corpus, StoredCorpus) and has_vectors(corpus):
         folder = open_vectors(corpus)
@@ -253,7 +279,10 @@ def build_dense(
             encoder, preset = _stored_encoder(folder)
         if not isinstance(encoder, Encoder):
             check_encoder(folder, *resolve_encoder(encoder, preset))
-        return StoredDense(corpus, _encoder(encoder, preset, options), exact=exact)
+        model = _encoder(encoder, preset, options)
+        return StoredDense(corpus, model, exact=exact, search_device=search_device)
+    if search_device:
+        raise ConfigError(f"search_device needs vectors on disk: `{ENCODE.format('CORPUS')}` makes them")
     return DenseIndex(corpus, _encoder(encoder, preset, options), vectors=vectors)
 
 

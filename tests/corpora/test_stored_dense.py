@@ -25,7 +25,7 @@ from factgym.corpora.approximate import KINDS, Measured, build_approximate
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import SCORE_DIGITS, Encoder, preset_of
 from factgym.corpora.encode import encode_corpus, is_encoded
-from factgym.corpora.index import build_index
+from factgym.corpora.index import Hit, build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.store_writer import SourcedPassage, write_corpus
 from factgym.corpora.stored_dense import StoredDense
@@ -177,6 +177,48 @@ def test_an_approximate_index_reaches_its_recall_with_exact_scores(tmp_path: Pat
         build_approximate(exact, kind, clock=time.perf_counter)
     encode_corpus(corpus, Encoder(Hashed(), "plain"), replace=True)
     assert not (corpus.path / "dense-approximate").exists(), "an index of replaced vectors"
+
+
+class Alike(Hashed):
+    """All vectors are near a common direction, so that low precision cannot tell their scores apart."""
+
+    def encode(self, texts: list[str], **options: Any) -> Any:
+        return 1 + 0.02 * super().encode(texts, **options)
+
+
+@pytest.mark.parametrize("encoder", [Hashed(), Alike()])
+@pytest.mark.parametrize("block", [700, 262_144])
+def test_a_device_gives_the_hits_of_a_comparison_with_every_vector(
+    tmp_path: Path, encoder: Any, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
+    monkeypatch.setattr("factgym.corpora.device_search._BLOCK", block)
+    corpus, model = write(tmp_path / "corpus", 5000), Encoder(encoder)
+    encode_corpus(corpus, model)
+    exact = StoredDense(corpus, model, exact=True)
+    index = build_index(corpus, "dense", encoder=model, search_device="cpu")
+    assert isinstance(index, StoredDense) and index.fingerprint() == exact.fingerprint()
+    queries = [f"query {i}" for i in range(70)]
+    scores = (model.queries(queries).astype(np.float64) @ index.rows.astype(np.float64).T).round(SCORE_DIGITS)
+    for k in (1, 10, 400):
+        for row, hits in zip(scores, index.search(queries, k), strict=True):
+            order = np.lexsort((np.arange(len(row)), -row))[:k]
+            assert hits == [Hit(f"P{i}", row[i]) for i in order]
+    assert len(index.search(["a"], 6000)[0]) == 5000
+    part = pickle.loads(pickle.dumps(index.shard(1000, 1900)))
+    assert part.search_device == "cpu"
+    assert part.search(queries, 7) == exact.shard(1000, 1900).search(queries, 7)
+
+
+def test_requests_for_a_device_are_checked(encoded: StoredCorpus, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
+    with pytest.raises(ConfigError, match="search_device is cpu, cuda or cuda:N"):
+        build_index(encoded, "dense", encoder=Encoder(Hashed()), search_device="gpu0")
+    if not torch.cuda.is_available():
+        with pytest.raises(ConfigError, match="torch has no GPU here"):
+            build_index(encoded, "dense", encoder=Encoder(Hashed()), search_device="cuda:1")
+    with pytest.raises(ConfigError, match="needs vectors on disk"):
+        build_index(write(tmp_path / "corpus", 5), "dense", encoder=Encoder(Hashed()), search_device="cpu")
 
 
 def test_requests_for_an_approximate_index_are_checked(encoded: StoredCorpus) -> None:

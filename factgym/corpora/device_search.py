@@ -1,0 +1,129 @@
+"""Candidates of exact dense search on a device of torch: a GPU in half precision, or the CPU in bfloat16.
+
+Scores of low precision choose candidates, and `StoredDense` scores them again by the vectors on disk. A bound of what
+rounding can have cost says whether a passage that was not chosen could be among the hits; where it could, more are chosen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from factgym.core.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from factgym.corpora.dense import Vectors
+
+_BLOCK = 262_144
+"""Vectors that are moved to the device, and multiplied with a batch of queries, at a time."""
+_SCORES = 64 * _BLOCK
+"""Scores that are held at a time."""
+_FIRST = 64
+"""Candidates for each query at first, besides those that are requested; four times as many each time they do not do."""
+_MOST = 8_192
+
+
+class DeviceVectors:
+    """Vectors on a device of torch.
+
+    rows: shape (count, dimension), half precision. device: torch's name of it, as "cuda", "cuda:1" or "cpu".
+    """
+
+    def __init__(self, rows: NDArray[np.float16], device: str) -> None:
+        torch = check_device(device)
+        # bfloat16 is what CPUs multiply fast, half precision what GPUs do; both add up in single precision.
+        precision = torch.bfloat16 if device.startswith("cpu") else torch.float16
+        self.unit = float(torch.finfo(precision).eps) / 2
+        self._blocks: list[Any] = []
+        self._error = self._largest = 0.0
+        for start in range(0, len(rows), _BLOCK):
+            block = torch.from_numpy(np.array(rows[start : start + _BLOCK]))
+            try:
+                moved = block.to(device).to(precision)
+            except torch.OutOfMemoryError:
+                raise ConfigError(
+                    f"{len(rows):,} vectors of {rows.shape[1]} dimensions take {rows.nbytes / 1e9:.1f} GB, which the "
+                    f"device {device!r} does not have: search without search_device, or build an approximate index with "
+                    "`factgym corpus encode CORPUS --approximate ivf`"
+                ) from None
+            exact, rounded = block.float(), moved.float().cpu()
+            self._error = max(self._error, float((exact - rounded).norm(dim=1).max()))
+            self._largest = max(self._largest, float(exact.norm(dim=1).max()))
+            self._blocks.append(moved)
+        self._device, self._precision, self._count = device, precision, len(rows)
+
+    def search(
+        self,
+        queries: Vectors,
+        k: int,
+        rescore: Callable[[Vectors, NDArray[np.int64]], list[list[tuple[int, float]]]],
+    ) -> list[list[tuple[int, float]]]:
+        """Return the `k` best positions with their scores for each query.
+
+        rescore: exact scores of candidates, best first, for some queries and rows of positions; at most `k` each.
+        """
+        results: list[list[tuple[int, float]]] = [[] for _ in queries]
+        pending, size = list(range(len(queries))), k + _FIRST
+        while pending:
+            size = min(size, self._count)
+            candidates, bounds = self._candidates(queries[pending], size)
+            incomplete = []
+            for i, hits, bound in zip(pending, rescore(queries[pending], candidates), bounds.tolist(), strict=True):
+                results[i] = hits
+                if size < self._count and hits[-1][1] < bound:
+                    incomplete.append(i)
+            pending, size = incomplete, self._count if size >= _MOST else 4 * size
+        return results
+
+    def _candidates(self, queries: Vectors, size: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the `size` best positions of each query, and a bound that no other position's exact score exceeds."""
+        torch = check_device(self._device)
+        exact = torch.from_numpy(np.ascontiguousarray(queries))
+        rounded = exact.to(self._device).to(self._precision)
+        step = max(1, _SCORES // _BLOCK)
+        best, positions = [], []
+        for first in range(0, len(rounded), step):
+            # The best of each block are merged with the best of those before it.
+            scores: Any = None
+            indices: Any = None
+            start = 0
+            for block in self._blocks:
+                top = torch.topk(rounded[first : first + step] @ block.T, min(size, len(block)), dim=1)
+                if start:
+                    top_scores = torch.cat([scores, top.values], dim=1)
+                    top_indices = torch.cat([indices, top.indices + start], dim=1)
+                    scores, order = torch.topk(top_scores, min(size, top_scores.shape[1]), dim=1)
+                    indices = top_indices.gather(1, order)
+                else:
+                    scores, indices = top.values, top.indices
+                start += len(block)
+            best.append(scores[:, -1].float().cpu())
+            positions.append(indices.cpu())
+        least = torch.cat(best).double()
+        # |q·v - q'·v'| <= |q - q'| |v| + |q'| |v - v'|, and the rounding of sum and score (Cauchy and Schwarz).
+        lengths = rounded.float().cpu().norm(dim=1).double()
+        error = (exact - rounded.float().cpu()).norm(dim=1).double() * self._largest + lengths * self._error
+        error += 2 * self.unit * (least.abs() + error) + 1e-5 * lengths * self._largest
+        return torch.cat(positions).numpy(), (least + error).numpy()
+
+
+def check_device(device: str) -> Any:
+    """Return torch, where it has the device. Raises MissingExtraError and ConfigError."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError("search_device", "dense") from error
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        kind = ""
+    if kind not in ("cpu", "cuda"):
+        raise ConfigError(f"search_device is cpu, cuda or cuda:N, not {device[:40]!r}")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"search_device={device!r}: torch has no GPU here; leave it out, or give cpu")
+    return torch
