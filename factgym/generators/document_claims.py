@@ -19,16 +19,17 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, replace
-from functools import partial
+from functools import cached_property, partial, reduce
+from operator import and_
 from pathlib import Path
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict, final_verdict
 from factgym.generators.base import GeneratedSequence
-from factgym.generators.document_index import DocumentIndex, tone_of
+from factgym.generators.document_index import SPLITS, DocumentIndex, tone_of
 from factgym.generators.perturbations.adjuncts import PARAPHRASES
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.grammar import Cues, strip_full_stop
@@ -43,7 +44,6 @@ MAX_DECOY_COVERAGE = 0.6
 _MAX_DONOR_COVERAGE = 0.4
 """Share of a foreign statement's terms that no passage of the document may exceed."""
 _SAMPLE = 80
-_EVEN_SHARE = 100
 _SECOND_STATUSES: Mapping[str, tuple[Status, ...]] = {
     "contradicted": ("contradicted", "overclaim", "unsupported"),
     "overclaim": ("overclaim", "overclaim", "unsupported"),
@@ -305,9 +305,9 @@ class _ExampleBuilder:
 class DocumentClaims(GeneratedSequence[ClaimExample]):
     """Examples over documents: an immutable sequence whose item *i* is made when it is requested.
 
-    documents: documents, or the path of a folder for `read_folder`. split: written into ids and part of the seed, so
-    that two splits of one folder never share an example (they do share sentences: give train and test folders of
-    their own). size: the number of items, by default as many as possible without using any verdict's sentences twice.
+    documents: documents, or the path of a folder for `read_folder`. split: of `SPLITS`; the claims of "test" and "train"
+    are made of different sentences, near-duplicates included, those of "all" of every sentence. Passages are shown whole
+    in every split. size: the number of items, by default as many as possible without using any verdict's sentences twice.
     window: the limit on neighbouring passages of the document that a question is about. passages: their number with
     the decoys of other documents. haystack: passages keep their ids of the folder, so that all of `corpus` can be
     searched.
@@ -331,14 +331,21 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
         haystack: bool = False,
         domain: str = "documents",
     ) -> None:
+        if split not in SPLITS:
+            raise ConfigError(
+                f"unknown split {split!r:.80}; there are {', '.join(SPLITS)}.{did_you_mean(split, SPLITS)}"
+            )
         if window < 1 or passages < window or (size is not None and size < 1):
             raise ConfigError("window and size must be at least 1, and passages at least as many as window")
         path = f"{documents}: " if isinstance(documents, str | Path) else ""
         self._index = DocumentIndex(
-            read_folder(documents).documents if isinstance(documents, str | Path) else documents
+            read_folder(documents).documents if isinstance(documents, str | Path) else documents, split
         )
         if not self._index.sources:
-            raise DataError(f"{path}no sentence that can be a claim; expected prose such as policies or contracts.")
+            where = "" if split == "all" else f" in split {split!r} (split='all' takes every sentence)"
+            raise DataError(
+                f"{path}no sentence that can be a claim{where}; expected prose such as policies or contracts."
+            )
         self.split, self.seed = split, seed
         self._layout = _Layout(split, domain, window, passages, haystack)
         self._plans: dict[Verdict, tuple[tuple[str, int], ...]] = {}
@@ -393,16 +400,15 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     def _plan(self, verdict: Verdict) -> tuple[tuple[str, int], ...]:
         """Operator and sentence of every item with this verdict, in order; used again from the start when exhausted.
 
-        The pools, by operator and tone, are mixed evenly: equal shares in the first items, the rest of the larger
-        ones after.
+        Of the first items as many have a tone as under every other verdict, or the tone would tell it. Under a tone, the
+        operators have equal shares as far as their sentences reach. The rest of the sentences comes after.
         """
         # Water-filling: every pool gives up to `level` items to the first part. In a part, stratified interleaving:
         # item k of a pool of n sorts at (k + 0.5) / n.
         if verdict in self._plans:
             return self._plans[verdict]
         rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{verdict}")
-        names = ["none"] if verdict == "supported" else self._operators(verdict)
-        pools = {(name, tone): pool for name in names for tone, pool in self._index.pool_by_tone(name).items()}
+        pools = self._pools(verdict)
         for pool in pools.values():
             rng.shuffle(pool)
         # A sentence occurs at most twice under a verdict, by two operators: the rarer operators choose first.
@@ -410,14 +416,32 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
         for key in sorted(pools, key=lambda key: (len(pools[key]), key)):
             pools[key] = [number for number in pools[key] if used[number] < _MAX_PER_SENTENCE]
             used.update(pools[key])
-        level, total = 0, 0
-        while total < _EVEN_SHARE and any(len(pool) > level for pool in pools.values()):
-            total += sum(len(pool) > level for pool in pools.values())
-            level += 1
         early, late = [], []
-        for (name, _), pool in pools.items():
-            share = min(level, len(pool))
-            early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
-            late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]
+        for tone in sorted({tone for _, tone in pools}):
+            by_operator = {name: pool for (name, other), pool in pools.items() if other == tone}
+            level, total = 0, 0
+            while total < self._tone_counts[tone] and any(len(pool) > level for pool in by_operator.values()):
+                total += sum(len(pool) > level for pool in by_operator.values())
+                level += 1
+            for name, pool in by_operator.items():
+                share = min(level, len(pool))
+                early += [((rank + 0.5) / share, name, pool[rank]) for rank in range(share)]
+                late += [((rank + 0.5) / len(pool), name, pool[rank]) for rank in range(share, len(pool))]
         self._plans[verdict] = tuple((name, number) for _, name, number in [*sorted(early), *sorted(late)])
         return self._plans[verdict]
+
+    def _pools(self, verdict: Verdict) -> dict[tuple[str, str], list[int]]:
+        """Return the sentences that can make a verdict by operator and tone."""
+        names = ["none"] if verdict == "supported" else self._operators(verdict)
+        return {(name, tone): pool for name in names for tone, pool in self._index.pool_by_tone(name).items()}
+
+    @cached_property
+    def _tone_counts(self) -> Counter[str]:
+        """The number of items of each tone for which every verdict has sentences."""
+        least: list[Counter[str]] = []
+        for verdict in self._verdicts:
+            uses = Counter((tone, number) for (_, tone), pool in self._pools(verdict).items() for number in pool)
+            least.append(Counter())
+            for (tone, _), count in uses.items():
+                least[-1][tone] += min(count, _MAX_PER_SENTENCE)
+        return reduce(and_, least)

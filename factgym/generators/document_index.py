@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import random
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document
-from factgym.corpora.text import terms
+from factgym.corpora.text import fold, terms
 from factgym.generators.perturbations.adjuncts import CLAUSE_KINDS, find_clause
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt
@@ -20,18 +22,22 @@ from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.grammar import Cues
 from factgym.generators.perturbations.operator import Statement
 
-OPERATORS_VERSION = 2
+OPERATORS_VERSION = 3
 """Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
 
+SIMILARITY = 0.5
+"""Jaccard index of the terms of two sentences from which on they are near-duplicates."""
+SPLITS = ("test", "train", "all")
 
 _CUES = Cues("document_claims")
 
 
+_TONES = ("ban", "exemption", "refusal", "denial", "requirement", "future", "duty", "permission", "number")
+
+
 def tone_of(text: str) -> str:
-    """Return "denial", "duty" or "plain": words that contradictions and overclaims bring in, and true claims need too."""
-    if _CUES.denial.search(text):
-        return "denial"
-    return "duty" if _CUES.duty.search(text) else "plain"
+    """Return the first tone whose words occur: words that one kind of change brings in, and true claims need too."""
+    return next((tone for tone in _TONES if getattr(_CUES, tone).search(text)), "plain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,50 @@ class SourceSentence:
     start: int
     end: int
     text: str
+
+
+def split_sentences(sentences: Sequence[str]) -> dict[str, str]:
+    """Return the split of each sentence, "test" or "train"; near-duplicates have the same.
+
+    A text decides by its hash, for its group of near-duplicates the first in the order of code points: no seed does, so
+    that train and test of two seeds share no sentence either.
+    """
+    groups: dict[int, list[str]] = {}
+    for sentence, group in zip(sentences, _group_near_duplicates(sentences), strict=True):
+        groups.setdefault(group, []).append(sentence)
+    splits = {}
+    for group_sentences in groups.values():
+        folded = min(fold(sentence).casefold() for sentence in group_sentences)
+        split = SPLITS[hashlib.sha256(folded.encode()).digest()[0] % 2]
+        splits.update(dict.fromkeys(group_sentences, split))
+    return splits
+
+
+def _group_near_duplicates(sentences: Sequence[str]) -> list[int]:
+    """Return for each sentence the number of its group: chains of sentences whose terms have `SIMILARITY`."""
+    sets = [frozenset(terms(sentence)) for sentence in sentences]
+    frequency = Counter(term for terms_ in sets for term in terms_)
+    parents = list(range(len(sets)))
+
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    # Set similarity join with prefix filtering (Bayardo et al., 2007): two sets of a Jaccard index of t share one of the
+    # n - ceil(t n) + 1 rarest members of each. Groups by union-find.
+    by_term: dict[str, list[int]] = defaultdict(list)
+    for number, members in enumerate(sets):
+        rarest = sorted(members, key=lambda term: (frequency[term], term))
+        prefix = rarest[: len(rarest) - math.ceil(SIMILARITY * len(rarest)) + 1]
+        for other in {other for term in prefix for other in by_term[term]}:
+            shared = len(members & sets[other])
+            if shared >= SIMILARITY * (len(members) + len(sets[other]) - shared):
+                parents[root(number)] = root(other)
+        for term in prefix:
+            by_term[term].append(number)
+    return [root(number) for number in range(len(sets))]
 
 
 @dataclass(frozen=True)
@@ -57,11 +107,12 @@ class _Profile:
 class DocumentIndex:
     """Usable sentences of a folder, and for each operator the pool of sentences that it applies to.
 
-    Sentences are found when the index is built (about a quarter of a second per MB of text), a pool when it is first
-    requested (some hundredths of a second per MB and operator).
+    split: "test" or "train", which share no sentence (`split_sentences`), or "all". Sentences are found when the index is
+    built (about a quarter of a second per MB of text), a pool when it is first requested (some hundredths of a second per
+    MB and operator).
     """
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[Document], split: str = "all") -> None:
         self.documents = tuple(documents)
         # A repeated sentence counts once: in two documents, its position would be no evidence.
         sources: dict[str, SourceSentence] = {}
@@ -70,6 +121,9 @@ class DocumentIndex:
                 for sentence in find_sentences(passage.text):
                     source = SourceSentence(number, position, sentence.start, sentence.end, sentence.text)
                     sources.setdefault(sentence.text.casefold(), source)
+        if split != "all":
+            splits = split_sentences(list(sources))
+            sources = {text: source for text, source in sources.items() if splits[text] == split}
         self.sources = tuple(sources.values())
         self._lock = threading.Lock()
         self._pools: dict[str, dict[int, str]] = {}

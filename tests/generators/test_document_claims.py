@@ -20,7 +20,7 @@ from factgym.corpora.documents import read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.document_claims import MAX_DECOY_COVERAGE, DocumentClaims, coverage
-from factgym.generators.document_index import DocumentIndex
+from factgym.generators.document_index import SIMILARITY, SPLITS, DocumentIndex, split_sentences
 from factgym.generators.perturbations.corruptions import OPERATORS
 from factgym.generators.perturbations.rewording import compose_question
 
@@ -50,6 +50,7 @@ Passwords must have at least 12 characters and must not be shared with colleague
 TLS 1.2 or a stronger protocol where files are moved. You may not connect private devices to the office network.
 Backups are written daily and kept for 90 days in another city.
 """
+WORDS = ("paper", "copper", "granite", "timber", "velvet", "mercury", "cotton", "amber", "rubber", "marble")
 POLICIES = [("policies_basecamp", "*.md"), ("policies_18f", "*.md"), ("policies_github_site", "*.md"),
             ("policies_automattic", "*.md"), ("cuad/contracts", "*.txt")]  # fmt: skip
 
@@ -137,7 +138,7 @@ def test_fingerprints(folder: Path, claims: DocumentClaims) -> None:
     changed = read_folder(folder, max_passage_chars=200).documents
     variants = [
         DocumentClaims(changed, size=60), DocumentClaims(folder, size=59), DocumentClaims(folder, size=60, seed=3),
-        DocumentClaims(folder, size=60, split="x"), DocumentClaims(folder, size=60, window=3, passages=5),
+        DocumentClaims(folder, size=60, split="train"), DocumentClaims(folder, size=60, window=3, passages=5),
     ]  # fmt: skip
     assert len({variant.fingerprint() for variant in [claims, *variants]}) == 6
 
@@ -194,10 +195,12 @@ def test_pools_hold_the_sentences_that_the_operators_apply_to(folder: Path) -> N
 def test_one_document_and_few_sentences(tmp_path: Path) -> None:
     (tmp_path / "only.txt").write_text("Employees must register on the first day of work.\n\nToc 1 2 3\n")
     (tmp_path / "toc.md").write_text("# Contents\n\n- One\n- Two\n")
-    claims = DocumentClaims(tmp_path)
+    claims = DocumentClaims(tmp_path, split="all")
     for example in claims:
         check_example(example)
         assert example.passages[0].title != "Contents"  # it has no usable sentence
+    with pytest.raises(DataError, match="no sentence that can be a claim in split 'test' .split='all' takes every"):
+        DocumentClaims(tmp_path, split="test")
     assert {example.verdict for example in claims} == set(VERDICTS) - {"overclaim"}
 
 
@@ -207,6 +210,8 @@ def test_bad_input(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "x.md").write_text("# A\n\n- one\n- two\n")
     with pytest.raises(DataError, match="no sentence that can be a claim"):
         DocumentClaims(tmp_path)
+    with pytest.raises(ConfigError, match="unknown split 'trian'.*Did you mean 'train'"):
+        DocumentClaims(folder, split="trian")
     for bad in ({"window": 0}, {"passages": 3}, {"size": 0}):
         with pytest.raises(ConfigError, match="at least"):
             DocumentClaims(folder, **bad)  # type: ignore[arg-type]
@@ -223,8 +228,10 @@ def test_questions() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), POLICIES)
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
-    claims = DocumentClaims(read_folder(data_dir / name, glob=glob).documents)
-    assert len(claims) >= 200
+    documents = read_folder(data_dir / name, glob=glob).documents
+    claims = DocumentClaims(documents, split="all")
+    assert len(claims) >= 300
+    assert all(len(DocumentClaims(documents, split=split)) >= 0.4 * len(claims) for split in ("train", "test"))
     examples = claims[:150]
     for example in examples:
         check_example(example)
@@ -258,23 +265,58 @@ def test_surfaces_of_claims_tell_little_of_the_verdict(data_dir: Path) -> None:
     pytest.importorskip("sklearn")
     training: list[Example] = []
     fresh: list[Example] = []
-    for name in ("policies_basecamp", "policies_automattic"):
+    for name in ("policies_basecamp", "policies_18f", "policies_automattic"):
         documents = read_folder(data_dir / name, glob="*.md").documents
         for split, examples in (("train", training), ("test", fresh)):
-            for example in DocumentClaims(documents, split=split, size=75):
+            for example in DocumentClaims(documents, split=split):
                 evidence = " ".join(passage.text for passage in example.passages)
                 examples.append(Example(example.answer, example.verdict, example.answer, evidence))
     classifiers = ShortcutClassifiers(training)
-    # Chance is 0.2. With flips and phrases the accuracies were 0.54, 0.32, 0.38 and 0.43.
-    bounds = {"words": 0.46, "names": 0.37, "lengths": 0.32, "overlap": 0.4}
+    # Chance is 0.2. Where train and test shared sentences, words told 0.45 and names 0.35.
+    bounds = {"words": 0.33, "names": 0.28, "lengths": 0.28, "overlap": 0.33}
     for kind, bound in bounds.items():
         right = [classifiers.predict(kind, row.text, row.key, row.evidence) == row.label for row in fresh]
         assert sum(right) / len(right) < bound, kind
 
 
+def quoted(claims: DocumentClaims) -> set[str]:
+    """Return the source sentences of all statements, by their evidence."""
+    sentences = set()
+    for example in claims:
+        passages = {passage.id: passage.text for passage in example.passages}
+        facts = [fact for claim in example.claims for fact in claim.facts]
+        sentences.update(passages[fact.passage][fact.start : fact.end] for fact in facts)
+    return sentences
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "glob"), [*POLICIES[:1], *POLICIES[4:]])
+def test_train_and_test_share_no_sentence(data_dir: Path, name: str, glob: str) -> None:
+    documents = read_folder(data_dir / name, glob=glob).documents
+    train, test = (quoted(DocumentClaims(documents, split=split, size=150)) for split in ("train", "test"))
+    assert min(len(train), len(test)) >= 60
+    assert train.isdisjoint(quoted(DocumentClaims(documents, split="test", size=150, seed=7)))
+    sources = {split: [set(terms(row.text)) for row in DocumentIndex(documents, split).sources] for split in SPLITS}
+    assert len(sources["train"]) + len(sources["test"]) == len(sources["all"])
+    nearest = max(len(a & b) / len(a | b) for a in sources["train"] for b in sources["test"])
+    assert 0.3 < nearest < SIMILARITY
+
+
+def test_sentences_are_split_by_their_text() -> None:
+    names = [f"Employees of office {number} must hand in {word} forms." for number, word in enumerate(WORDS)]
+    splits = split_sentences(names)
+    assert splits == split_sentences(names[::-1])
+    near = "Visitors must sign the book at the desk of the main entrance."
+    nearer = ["Visitors must always sign the book at the main entrance desk.", near.replace("Visitors", "Guests")]
+    assert len({split_sentences([near, *nearer, *names])[sentence] for sentence in [near, *nearer]}) == 1
+    alone = [f"The {word} of {word}land stays in {word[::-1]} behind {word[::-1]}town." for word in WORDS]
+    assert set(split_sentences(alone).values()) == {"train", "test"}
+    assert all(split_sentences([sentence])[sentence] == split for sentence, split in split_sentences(alone).items())
+
+
 @pytest.mark.data
 def test_kinds_of_change_and_their_number_for_each_sentence(data_dir: Path) -> None:
-    claims = DocumentClaims(read_folder(data_dir / "policies_automattic", glob="*.md").documents)
+    claims = DocumentClaims(read_folder(data_dir / "policies_automattic", glob="*.md").documents, split="all")
     assert len(claims) >= 500  # 310 with flips, conditions and sixty phrases
     kinds = {verdict: Counter(name for name, _ in claims._plan(verdict)) for verdict in VERDICTS}
     contradictions = kinds["contradicted"]

@@ -155,9 +155,10 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
-    reads a folder of yours. `claimcheck-contracts` reads ContractNLI (CC BY 4.0), which is not part of the package; each
-    hypothesis occurs as often under its most frequent label as under the second (563 of 1,037 tasks of the development
-    set; all with `balance=False`), as its text alone tells the label of .70 otherwise.
+    reads a folder of yours: the claims of test (default) and train are made of different halves of its sentences,
+    near-duplicates together, those of all of every sentence. `claimcheck-contracts` reads ContractNLI (CC BY 4.0), which
+    is not part of the package; each hypothesis occurs as often under its most frequent label as under the second (563
+    of 1,037 tasks of the development set; all with `balance=False`), as its text alone tells the label of .70 otherwise.
 
     ## Determinism
     Example *i* depends on (seed, split, i) alone. The same actions give the same bytes and the same reward.

@@ -40,7 +40,8 @@ SYNTHETIC: Mapping[str, Mapping[str, tuple[str, int, int]]] = {
 
 Streams of one kind share no example.
 """
-REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test",), "contracts": ("dev",)}
+REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test", "train", "all"), "contracts": ("dev",)}
+"""Source -> splits of a source that is read. Claims over the documents of `docs` share no sentence between test and train."""
 
 
 class ClaimCheckConfig(DataConfig):
