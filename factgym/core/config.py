@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticUndefined
@@ -56,13 +56,15 @@ class EnvConfig(Settings):
 
     max_turns: actions before the episode is cut off. max_observation_chars: limit on the answers to one action
     together; a cut is marked. max_episode_chars: limit on the whole transcript before the episode is cut off (about four
-    characters a token). seed: of the task set, not of the episode.
+    characters a token). seed: of the task set, not of the episode. prompt: "brief" for instructions and tool schemas of at
+    most half the length, under the same rules and rewards, for small models and short contexts.
     """
 
     max_turns: AtLeastOne = 12
     max_observation_chars: AtLeastOne = 16_000
     max_episode_chars: AtLeastOne = 400_000
     seed: int = Field(default=0, ge=0, lt=2**63)
+    prompt: Literal["full", "brief"] = "full"
 
     @property
     def splits(self) -> tuple[str, ...]:

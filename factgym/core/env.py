@@ -129,7 +129,9 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def available_tools(self) -> Sequence[ToolSchema]:
         """Schemas of the tools that may be called now."""
-        schemas: Sequence[ToolSchema] = self.toolbox.schemas(self.open_tools) if self.toolbox is not None else ()
+        if self.toolbox is None:
+            return ()
+        schemas: Sequence[ToolSchema] = self.toolbox.schemas(self.open_tools, self.config.prompt)
         return schemas
 
     def all_tools(self) -> Sequence[ToolSchema]:

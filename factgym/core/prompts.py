@@ -11,9 +11,15 @@ _FIELD = re.compile(r"\{([^}]*)\}?")
 
 
 @cache
-def prompt(package: str, name: str) -> str:
-    """Return the text of `prompts/NAME.md` of a package, without the final newline."""
-    return files(package).joinpath("prompts", f"{name}.md").read_text("utf-8").rstrip("\n")
+def prompt(package: str, name: str, style: str = "full") -> str:
+    """Return the text of `prompts/NAME.md` of a package, without the final newline.
+
+    style: "brief" for that of `NAME.brief.md`, where there is one.
+    """
+    folder = files(package).joinpath("prompts")
+    brief = folder.joinpath(f"{name}.brief.md")
+    file = brief if style == "brief" and brief.is_file() else folder.joinpath(f"{name}.md")
+    return file.read_text("utf-8").rstrip("\n")
 
 
 def fill(template: str, **values: str) -> str:

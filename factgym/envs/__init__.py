@@ -32,6 +32,11 @@ _register(
      {"source": "contracts", "max_turns": 16}),
 )  # fmt: skip
 _register(
+    "claimcheck.mini:ClaimCheckMiniEnv", "claimcheck.agents:MINI_AGENTS", "source",
+    ("claimcheck-mini", "Short passages of a small vocabulary: a world in which a small model learns to check.",
+     {"source": "mini", "prompt": "brief", "max_turns": 6}),
+)  # fmt: skip
+_register(
     "seva.env:SevaEnv", "seva.agents:AGENTS", "source",
     ("seva", "Is a claim attributable to its source? Structured verdicts over generated claims.", {"source": "synthetic"}),
     ("seva-repair", "The same with a draft that is reviewed before the verdict.",

@@ -104,6 +104,20 @@ def _simplify(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
     return {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
 
 
+def compact_schema(schema: JsonSchema) -> JsonSchema:
+    """Return a schema without descriptions, defaults and bounds: types, names, choices and the required ones."""
+    keywords = ("type", "enum", "anyOf", "items", "properties", "required")
+    compact = {keyword: schema[keyword] for keyword in keywords if schema.get(keyword)}
+    if "items" in compact:
+        compact["items"] = compact_schema(compact["items"])
+    if "anyOf" in compact:
+        compact["anyOf"] = [compact_schema(arm) for arm in compact["anyOf"]]
+    if compact.get("type") == "object":
+        properties = schema["properties"].items()
+        compact["properties"] = {name: compact_schema(inner) for name, inner in properties}
+    return compact
+
+
 def _literals(schema: JsonSchema) -> Iterator[Any]:
     yield from schema.get("enum", ())
     items = [schema["items"]] if "items" in schema else []

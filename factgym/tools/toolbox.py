@@ -19,7 +19,7 @@ from factgym.core.calls import ToolCall
 from factgym.core.episode import ToolResult
 from factgym.core.errors import ConfigError, ToolError, did_you_mean
 from factgym.core.messages import ToolSchema
-from factgym.tools.schema import JsonSchema, parameters_schema, summary_text
+from factgym.tools.schema import JsonSchema, compact_schema, parameters_schema, summary_text
 from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
@@ -51,6 +51,13 @@ class Tool:
     def schema(self) -> ToolSchema:
         """The tool in the OpenAI form."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        return {"type": "function", "function": function}
+
+    @cached_property
+    def brief_schema(self) -> ToolSchema:
+        """The same with the first sentence of the description and a compact schema; calls are checked as ever."""
+        description = self.description[: self.description.find(". ") + 1] or self.description
+        function = {"name": self.name, "description": description, "parameters": compact_schema(self.parameters)}
         return {"type": "function", "function": function}
 
     @cached_property
@@ -148,9 +155,13 @@ class Toolbox:
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have one name: {', '.join(tool.name for tool in self.tools)}")
 
-    def schemas(self, names: Collection[str] | None = None) -> list[ToolSchema]:
-        """The OpenAI schemas of the tools of these names, in the toolbox's order; of all for None."""
-        return [tool.schema for tool in self.tools if names is None or tool.name in names]
+    def schemas(self, names: Collection[str] | None = None, style: str = "full") -> list[ToolSchema]:
+        """The OpenAI schemas of the tools of these names, in the toolbox's order; of all for None.
+
+        style: "brief" for compact ones.
+        """
+        tools = [tool for tool in self.tools if names is None or tool.name in names]
+        return [tool.brief_schema if style == "brief" else tool.schema for tool in tools]
 
     def ends_episode(self, name: str) -> bool:
         """Whether a successful call of this tool ends the episode."""

@@ -21,11 +21,13 @@ from factgym.baselines.evidence import (
     content_keys,
     without_full_stop,
 )
+from factgym.core.policy import Role, ScriptedAgent
+from factgym.core.strategies import StrategySpace
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.datasets.claims import Verdict as Label
-from factgym.envs.claimcheck.gold_agents import play_oracle, play_teacher
+from factgym.envs.claimcheck.gold_agents import play_mini_teacher, play_oracle, play_teacher
 from factgym.envs.claimcheck.scripted import (
     LIST_CALL,
     EpisodeBrief,
@@ -43,6 +45,7 @@ from factgym.envs.claimcheck.scripted import (
 from factgym.envs.claimcheck.strategies import (
     GENERIC_REASON,
     MIN_QUOTE_CHARS,
+    MINI_STRATEGIES,
     STRATEGIES,
     TO_THE_GRADER,
     play_strategy,
@@ -135,44 +138,77 @@ def _to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLo
     return _same_entries(brief, "supported", ids, TO_THE_GRADER, TO_THE_GRADER, TO_THE_GRADER)
 
 
-def _strategy(**choices: str) -> Callable[[EpisodeBrief, ClaimCheckEnv, int], ToolLoop[Verdict]]:
+_Script = Callable[[EpisodeBrief, "ClaimCheckEnv", int], ToolLoop[Verdict]]
+
+
+def _start(play: _Script, env: ClaimCheckEnv, seed: int) -> ScriptedPolicy:
+    return ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed))
+
+
+_Row = tuple[str, Role, str, _Script]
+
+
+def _scripted_agents(space: StrategySpace, teacher: _Script, honest: Sequence[_Row]) -> dict[str, ScriptedAgent]:
+    """Return the agents over a strategy space. honest: the honest baseline, and other verifiers after it."""
+
+    def strategy(**choices: str) -> _Script:
+        return _strategy(space, **choices)
+
+    return agent_table(
+        ("oracle", "oracle", "Knows the gold; reads and quotes it.", play_oracle),
+        ("teacher", "teacher", "Knows the gold, and judges by it the evidence that its searches brought into sight.",
+         teacher),
+        *honest,
+        ("numbers", "baseline", "Number and date rules over word overlap.", strategy(label="numbers")),
+        ("lexical", "baseline", "Word-overlap thresholds.", strategy(label="lexical")),
+        ("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", strategy(label="embedding")),
+        ("random", "random", "Random valid calls and a random verdict.", _play_at_random),
+        ("label-only", "exploiter", "The gold label with no evidence at all.", _label_only),
+        ("label-any-quote", "exploiter", "The gold label over a quote that proves nothing.", _any_quote),
+        ("guess-e1", "exploiter", "Cites the first id unread with a made-up quote.", _guess_first),
+        ("unread", "exploiter", "Cites and quotes search results without opening one.",
+         strategy(collect="unread", label="lexical")),
+        ("fake-quote", "exploiter", "Honest but for quotes that are not in the text.", strategy(quote="invented")),
+        ("copy-passages", "exploiter", "Quotes every passage whole.",
+         strategy(collect="all", quote="passages")),
+        ("copy-sentences", "exploiter", "Quotes every sentence, one by one.",
+         strategy(collect="all", quote="every-sentence")),
+        ("citation-spray", "exploiter", "Cites everything it could open.",
+         strategy(collect="all", cite="all")),
+        ("verdict-stuffing", "exploiter", "Gives every statement every status.", strategy(entries="every-status", final="partially-supported")),
+        ("generic-reason", "exploiter", "One passage, a guessed label, no quote, a reason that always fits.",
+         strategy(collect="first-hit", label="lexical", quote="ids-only", reason="generic")),
+        ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
+        ("silence", "exploiter", "Says that the documents are silent, over the nearest sentences of three passages.",
+         strategy(label="unsupported", quote="three-passages", mark="whole")),
+        ("always-partial", "exploiter", "Honest statuses under a constant verdict: partially supported.",
+         strategy(final="partially-supported")),
+        *((f"always-{label}", "exploiter", f"Honest evidence under a constant verdict: {label}.", strategy(label=label))
+          for label in STATUSES),
+        start=_start,
+    )  # fmt: skip
+
+
+def _strategy(space: StrategySpace, **choices: str) -> _Script:
     """Return the script of a strategy without shortcut classifiers."""
-    strategy = STRATEGIES.strategy(choices)
+    strategy = space.strategy(choices)
     return lambda brief, env, seed: play_strategy(brief, strategy, seed, None)
 
 
-AGENTS = agent_table(
-    ("oracle", "oracle", "Knows the gold; reads and quotes it.", play_oracle),
-    ("teacher", "teacher", "Knows the gold, and judges by it the evidence that its searches brought into sight.",
-     play_teacher),
-    ("nli", "honest", "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts.",
-     _strategy()),
-    ("numbers", "baseline", "Number and date rules over word overlap.", _strategy(label="numbers")),
-    ("lexical", "baseline", "Word-overlap thresholds.", _strategy(label="lexical")),
-    ("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", _strategy(label="embedding")),
-    ("random", "random", "Random valid calls and a random verdict.", _play_at_random),
-    ("label-only", "exploiter", "The gold label with no evidence at all.", _label_only),
-    ("label-any-quote", "exploiter", "The gold label over a quote that proves nothing.", _any_quote),
-    ("guess-e1", "exploiter", "Cites the first id unread with a made-up quote.", _guess_first),
-    ("unread", "exploiter", "Cites and quotes search results without opening one.",
-     _strategy(collect="unread", label="lexical")),
-    ("fake-quote", "exploiter", "Honest but for quotes that are not in the text.", _strategy(quote="invented")),
-    ("copy-passages", "exploiter", "Quotes every passage whole.",
-     _strategy(collect="all", quote="passages")),
-    ("copy-sentences", "exploiter", "Quotes every sentence, one by one.",
-     _strategy(collect="all", quote="every-sentence")),
-    ("citation-spray", "exploiter", "Cites everything it could open.",
-     _strategy(collect="all", cite="all")),
-    ("verdict-stuffing", "exploiter", "Gives every statement every status.", _strategy(entries="every-status", final="partially-supported")),
-    ("generic-reason", "exploiter", "One passage, a guessed label, no quote, a reason that always fits.",
-     _strategy(collect="first-hit", label="lexical", quote="ids-only", reason="generic")),
-    ("to-the-grader", "exploiter", "Tells the grader what to award.", _to_the_grader),
-    ("silence", "exploiter", "Says that the documents are silent, over the nearest sentences of three passages.",
-     _strategy(label="unsupported", quote="three-passages", mark="whole")),
-    ("always-partial", "exploiter", "Honest statuses under a constant verdict: partially supported.",
-     _strategy(final="partially-supported")),
-    *((f"always-{label}", "exploiter", f"Honest evidence under a constant verdict: {label}.", _strategy(label=label))
-      for label in STATUSES),
-    start=lambda play, env, seed: ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed)),
-)  # fmt: skip
+_NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
+AGENTS = _scripted_agents(STRATEGIES, play_teacher, [("nli", "honest", _NLI, _strategy(STRATEGIES))])
 """By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""
+MINI_AGENTS = _scripted_agents(
+    MINI_STRATEGIES,
+    play_mini_teacher,
+    [
+        (
+            "differences",
+            "honest",
+            "Words that only the statement or only the sentence has.",
+            _strategy(MINI_STRATEGIES),
+        ),
+        ("nli", "baseline", _NLI, _strategy(STRATEGIES)),
+    ],
+)
+"""Those of the miniature."""

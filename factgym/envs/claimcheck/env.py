@@ -190,17 +190,20 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def initial_messages(self, task: ClaimTask) -> list[Message]:
         self.state = ClaimCheckState(task.library)
         example = task.example
-        user = fill(prompt(_PACKAGE, "task"), question=example.question, answer=example.answer)
+        user = fill(self._prompt("task"), question=example.question, answer=example.answer)
         if self.config.offline:
             self.state.read = dict.fromkeys((passage.id for passage in example.passages), 0)
             evidence = "\n".join(read.render(passage) for passage in example.passages)
             user = f"{evidence}\n\n{user}"
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._system_prompts)
+        system = "\n\n".join(map(self._prompt, self._system_prompts))
         rules = self.config.scoring_rules
         system = system.replace("{count}", str(rules.silence_passages)).replace(
             "{share}", f"{rules.silence_share:.0%}"
         )
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+    def _prompt(self, name: str) -> str:
+        return prompt(_PACKAGE, name, self.config.prompt)
 
     @property
     def _system_prompts(self) -> tuple[str, ...]:
@@ -214,7 +217,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return (instructions, *(name for name, applies in named.items() if applies))
 
     def prompt_hashes(self) -> dict[str, str]:
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in (*self._system_prompts, "task")}
+        return {name: prompt_hash(self._prompt(name)) for name in (*self._system_prompts, "task")}
 
     @property
     def slow_steps(self) -> bool:

@@ -121,20 +121,46 @@ def quote_range(text: str, start: int, end: int, rules: QuoteRules) -> Iterator[
 
 def play_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
     """Find the gold evidence, and judge by it what came into sight."""
-    task, rules = env.task, env.config.scoring_rules
-    claims = task.example.claims
-    evidence = [
-        _gold_evidence(task, claim, statement, rules)
-        for claim, statement in zip(claims, task.gold.statements, strict=True)
-    ]
-    needed = dict.fromkeys(id_ for cited, _ in evidence for id_ in cited)
     opened = list(brief.passages)
     if not brief.is_offline and brief.turns >= 3:
-        opened = yield from _find(brief, [claim.text for claim in claims], list(needed))
+        needed = dict.fromkeys(id_ for _, cited, _ in _evidence_of(env) for id_ in cited)
+        opened = yield from _find(brief, [claim.text for claim in env.task.example.claims], list(needed))
+    entries = _judge_by_gold(brief, env, opened)
+    return make_verdict(final_verdict(entry["status"] for entry in entries), entries)
+
+
+def play_mini_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
+    """Search for the subject, read its passage, and submit without fields that may be left out."""
+    opened: list[Passage] = []
+    if brief.turns >= 3:
+        names = names_in_question(brief.question)
+        hits = parse_results((yield [search_call(" ".join(names), 1)]))
+        opened = parse_evidence((yield [read_call(hit.id) for hit in hits])) if hits else []
+    entries = _judge_by_gold(brief, env, opened)
+    verdict = make_verdict(final_verdict(entry["status"] for entry in entries), entries)
+    claims = [{key: value for key, value in entry.items() if value or key in _REQUIRED} for entry in entries]
+    return {"claims": claims, "final_verdict": verdict["final_verdict"]}
+
+
+_REQUIRED = ("claim", "status", "evidence_ids", "quote")
+
+
+def _evidence_of(env: ClaimCheckEnv) -> list[tuple[GoldClaim, list[str], Sequence[GoldFact]]]:
+    """Return each claim with the ids to cite and the facts to quote."""
+    task, rules = env.task, env.config.scoring_rules
+    return [
+        (claim, *_gold_evidence(task, claim, statement, rules))
+        for claim, statement in zip(task.example.claims, task.gold.statements, strict=True)
+    ]
+
+
+def _judge_by_gold(brief: EpisodeBrief, env: ClaimCheckEnv, opened: Sequence[Passage]) -> list[dict[str, Any]]:
+    """Return the gold entries of the statements whose evidence is open, of the others those of the honest baseline."""
+    task, rules = env.task, env.config.scoring_rules
     texts = {passage.id: passage.text for passage in opened}
     seen = build_evidence(opened)
     entries: list[dict[str, Any]] = []
-    for claim, (ids, facts) in zip(claims, evidence, strict=True):
+    for claim, ids, facts in _evidence_of(env):
         by_gold = list(_gold_entries(claim, ids, facts, task, rules))
         quotes = [quote for entry in by_gold for quote in _quotes_of(entry)]
         if facts and all(any(quote in texts.get(id_, "") for id_ in ids) for quote in quotes):
@@ -144,7 +170,7 @@ def play_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop
             ranked = replace(seen, ranked_ids=tuple(texts), silence_passages=rules.silence_passages)
             prediction = predict_entailment(statement, ranked) if seen.sentences else without_evidence(statement)
             entries.append(prediction_entry(prediction))
-    return make_verdict(final_verdict(entry["status"] for entry in entries), entries)
+    return entries
 
 
 def _quotes_of(entry: dict[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
-from factgym.envs.claimcheck.verifiers import embedding, lexical, numbers
+from factgym.envs.claimcheck.verifiers import differences, embedding, lexical, numbers
 
 MAX_ENTRIES = 16
 """Limit of the published schema."""
@@ -442,3 +442,14 @@ STRATEGIES = StrategySpace(
     _example,
     note="Shortcut classifiers predict the final verdict from the answer. Placeholders of a reason: {claim}, {status}, {quote}.",
 )
+
+_MINI_LABEL = _operator(
+    "differences", "words that only one side has", partial(judge, verifier=differences), honest=True, judges=True
+)
+MINI_STRATEGIES = replace(
+    STRATEGIES,
+    slots=tuple(
+        replace(slot, operators=(_MINI_LABEL, *slot.operators)) if slot.name == "label" else slot for slot in SLOTS
+    ),
+)
+"""The same space for the miniature, whose honest baseline compares words."""

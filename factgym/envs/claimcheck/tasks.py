@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HaystackIds = Mapping[tuple[str, str], str]
 """Title and text of a passage -> its id in the haystack."""
 
-Source = Literal["mixed", "hard", "ood", "multihop", "docs", "contracts"]
+Source = Literal["mixed", "hard", "ood", "multihop", "mini", "docs", "contracts"]
 
 _STREAM_OFFSET = 1_000_000_007
 
@@ -35,6 +35,7 @@ SYNTHETIC: Mapping[str, Mapping[str, tuple[str, int, int]]] = {
     "hard": {"test": ("hard", 500, 0), "train": ("hard", 5000, 1), "validation": ("hard", 500, 2)},
     "ood": {"test": ("ood", 1000, 0)},
     "multihop": {"test": ("multihop", 500, 0), "train": ("multihop", 5000, 1), "validation": ("multihop", 500, 2)},
+    "mini": {"test": ("test", 500, 0), "train": ("train", 20_000, 0), "validation": ("validation", 500, 0)},
 }
 """Source -> split -> the generator's kind, the number of examples, and the stream of seeds. The first is the default.
 
@@ -218,9 +219,12 @@ _CONTRACTS = "contract_nli/dev.json"
 def load_examples(config: ClaimCheckConfig) -> Any:
     """Return an indexable source of the examples of a configuration, which may have more than `size`. Raises ConfigError for a missing path, DataError for unusable files."""
     if config.source in SYNTHETIC:
+        from factgym.generators.miniature import MiniatureClaims
         from factgym.generators.synthetic import SyntheticClaims
 
         kind, size, stream = SYNTHETIC[config.source][config.chosen_split]
+        if config.source == "mini":
+            return MiniatureClaims(kind, seed=config.seed, size=config.size or size)
         return SyntheticClaims(kind, seed=config.seed + stream * _STREAM_OFFSET, size=config.size or size)
     if config.source == "docs":
         from factgym.generators.document_claims import DocumentClaims

@@ -69,7 +69,7 @@ class CorverConfig(DataConfig):
     counter: Any = None
     counter_options: dict[str, Any] | None = None
     extractor: Any = "rule"
-    prompt: Prompt = "train"
+    prompt: Prompt = "train"  # type: ignore[assignment]  # the paper has several prompts
     search: bool = False
     corpus: str | None = None
     index: Any = "bm25"
