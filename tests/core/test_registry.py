@@ -45,7 +45,9 @@ def _as_before() -> Iterator[None]:
 
 
 def test_the_claimcheck_family_is_listed() -> None:
-    family = {f"claimcheck{end}" for end in ("", "-hard", "-ood", "-multihop", "-offline", "-docs", "-contracts")}
+    family = {
+        f"claimcheck{end}" for end in ("", "-hard", "-ood", "-multihop", "-mini", "-offline", "-docs", "-contracts")
+    }
     assert family <= set(list_envs())
     assert list_envs() == sorted(list_envs())
 

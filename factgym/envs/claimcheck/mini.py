@@ -46,7 +46,7 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
     ## Known exploits
     Those of `claimcheck`, which `factgym audit` runs. Classifiers that see the answer alone, its names or its length are
     at chance by construction (`tests/envs/test_claimcheck_mini.py` bounds them). The honest baseline compares words and
-    is right nearly always: this is a world for learners, no test of strong models.
+    earns .83: this is a world for learners, no test of strong models.
 
     ## Versions
     v1: first version.

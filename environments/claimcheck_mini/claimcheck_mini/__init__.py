@@ -1,0 +1,7 @@
+"""claimcheck-mini-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+
+from factgym.integrations.verifiers import hub_environment
+
+Taskset, FactEnv, FactHarness = hub_environment("claimcheck-mini")
+
+__all__ = ["FactEnv", "FactHarness", "Taskset"]
