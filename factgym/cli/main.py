@@ -19,6 +19,7 @@ from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
 from factgym.cli.serve import serve_app
+from factgym.cli.train import train_command
 from factgym.cli.view import view
 from factgym.core.errors import FactgymError
 
@@ -39,6 +40,7 @@ app.command("export")(export)
 app.command("benchmark")(benchmark)
 app.add_typer(evolve_app, name="evolve")
 app.command("filter")(filter_command)
+app.command("train")(train_command)
 app.add_typer(corpus_app, name="corpus")
 app.add_typer(serve_app, name="serve")
 

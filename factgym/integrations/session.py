@@ -227,15 +227,18 @@ def rows(
     limit: int | None = None,
     start: int = 0,
     prompts: bool = True,
+    indices: Sequence[int] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the tasks of `make(env_id, **config)` as JSON rows, for frameworks that iterate over a data set; no gold.
 
     Each: env (id with version), task (id), index, with `prompts` the first messages as "prompt", and hops where the tasks
-    have a number of hops, within which HRPO compares. limit, start: of the tasks. Raises the errors of `make`.
+    have a number of hops, within which HRPO compares. limit, start: of the tasks. indices: these tasks instead. Raises
+    the errors of `make`.
     """
     session = Session(env_id, **(config or {}))
     size = len(session.env.tasks)
-    for index in range(start, size if limit is None else min(size, start + limit)):
+    end = size if limit is None else min(size, start + limit)
+    for index in range(start, end) if indices is None else indices:
         row: dict[str, Any] = {"env": session.env.env_spec.versioned, "index": index}
         if prompts:
             row["prompt"] = session.start(index)
@@ -287,22 +290,31 @@ class EpisodeTokens:
 
 
 def episode_tokens(
-    env_id: str, count: Callable[[str], int], config: Mapping[str, Any] | None = None, *, tasks: int = 16
+    env_id: str,
+    count: Callable[[str], int],
+    config: Mapping[str, Any] | None = None,
+    *,
+    tasks: int = 16,
+    prompt: Callable[[Sequence[Message], Sequence[ToolSchema]], int] | None = None,
 ) -> EpisodeTokens:
     """Measure episodes: a lower bound for limits on an episode's length.
 
-    count: tokens of a text. The oracle goes the shortest way; a limit of twice its length is a fair start. The
-    completion is 0 where there is no oracle.
+    count: tokens of a text. prompt: tokens of the first messages with the schemas of all tools, as a chat template
+    renders them; by default the messages and the schemas as JSON. The oracle goes the shortest way; a limit of twice
+    its length is a fair start. The completion is 0 where there is no oracle.
     """
     env = make(env_id, **(config or {}))
+    tools = list(env.all_tools())
+    schemas = count(json.dumps(tools)) if tools and prompt is None else 0
     longest = EpisodeTokens(0, 0)
     for index in range(min(tasks, len(env.tasks))):
         env.reset(options={"task": index})
         first = len(env.episode.messages)
         # The answer to the oracle's last action is not part of the episode.
         messages = env.episode.messages if play_oracle(env) is None else env.episode.messages[:-1]
-        prompt, completion = (_count_tokens(count, part) for part in (messages[:first], messages[first:]))
-        longest = EpisodeTokens(max(longest.prompt, prompt), max(longest.completion, completion))
+        opening, completion = messages[:first], _count_tokens(count, messages[first:])
+        length = prompt(opening, tools) if prompt is not None else _count_tokens(count, opening) + schemas
+        longest = EpisodeTokens(max(longest.prompt, length), max(longest.completion, completion))
     return longest
 
 

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.local.chat import ChatFormat, Codec
-from factgym.agents.local.loading import DEFAULT_MAX_TOKENS, LocalSettings, load
+from factgym.agents.local.loading import DEFAULT_MAX_TOKENS, Loaded, LocalSettings, load
 from factgym.agents.sampling import Sampling, split_reasoning
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, ToolSchema
@@ -82,11 +82,11 @@ class Generated:
 
 
 class LocalEngine:
-    """A model, loaded on construction. Not made for several threads."""
+    """A model, loaded on construction unless it is given. Not made for several threads."""
 
-    def __init__(self, name: str, settings: LocalSettings) -> None:
+    def __init__(self, name: str, settings: LocalSettings, loaded: Loaded | None = None) -> None:
         self.name, self.settings = name, settings
-        self.loaded = load(name, settings)
+        self.loaded = loaded or load(name, settings)
         self.sampling = resolve_sampling(settings, self.loaded.defaults)
         self.codec = Codec(self.loaded.tokenizer, self.loaded.eos, settings.stops)
         options = dict(settings.template_options or {})

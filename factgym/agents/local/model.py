@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.local.engine import GivenReply, LocalEngine
-from factgym.agents.local.loading import LocalSettings
+from factgym.agents.local.loading import Loaded, LocalSettings
 from factgym.agents.local.worker import Request, Worker
 from factgym.core.errors import MissingExtraError
 from factgym.core.messages import Message, ToolSchema
@@ -38,12 +38,13 @@ class LocalPolicy:
 class LocalModel:
     """A Hugging Face causal language model that answers the requests of concurrent episodes in batches.
 
-    model: a folder or a hub name. settings: of LocalSettings. Raises ConfigError for settings that do not exist and
+    model: a folder or a hub name. loaded: the model itself, such as one in training, which is then not read from disk.
+    settings: of LocalSettings. Raises ConfigError for settings that do not exist and
     MissingExtraError without the extra "local". Usable from several event loops and threads. Its thread and memory
     are held until `close`.
     """
 
-    def __init__(self, model: str | Path, **settings: Any) -> None:
+    def __init__(self, model: str | Path, *, loaded: Loaded | None = None, **settings: Any) -> None:
         for name in ("torch", "transformers"):
             if find_spec(name) is None:
                 raise MissingExtraError("a local model", "local")
@@ -52,11 +53,12 @@ class LocalModel:
         self.resolved: dict[str, Any] | None = None
         """Settings as resolved on loading (device, dtype, context length, tools, sampling); None before."""
         batching = (self.settings.batch_size, self.settings.batch_wait, self.settings.max_batch_tokens)
+        self._loaded = loaded
         self._worker = Worker(self._load_engine, *batching)
         self._direct = LocalPolicy(self, 0)
 
     def _load_engine(self) -> LocalEngine:
-        engine = LocalEngine(self.name, self.settings)
+        engine = LocalEngine(self.name, self.settings, self._loaded)
         self.resolved = engine.resolved()
         return engine
 

@@ -209,16 +209,19 @@ def _annotation(schema: Mapping[str, Any]) -> Any:
 Column = Callable[..., list[float | None]]
 
 
-def dataset(env_id: str, *, limit: int | None = None, start: int = 0, **config: Any) -> Any:
+def dataset(
+    env_id: str, *, limit: int | None = None, start: int = 0, indices: Sequence[int] | None = None, **config: Any
+) -> Any:
     """Return the environment's tasks as a `datasets.Dataset` with the columns env, index, prompt (messages) and task.
 
-    limit, start: of the tasks. config: as for `make`, and as for `environment_factory`. Raises the errors of `make`.
+    limit, start: of the tasks. indices: these tasks instead. config: as for `make`, and as for `environment_factory`.
+    Raises the errors of `make`.
     """
     try:
         from datasets import Dataset
     except ModuleNotFoundError as missing:
         raise MissingExtraError("The TRL integration", "trl") from missing
-    return Dataset.from_list(list(sessions.rows(env_id, config, limit=limit, start=start)))
+    return Dataset.from_list(list(sessions.rows(env_id, config, limit=limit, start=start, indices=indices)))
 
 
 def reward_columns(env_id: str, **config: Any) -> list[Column]:
@@ -278,10 +281,18 @@ def _log_metrics(environments: Sequence[Any], options: Mapping[str, Any]) -> Non
 def episode_tokens(env_id: str, tokenizer: Any, *, tasks: int = 16, **config: Any) -> EpisodeTokens:
     """Measure episodes under a tokenizer: a lower bound for `max_completion_length`.
 
-    The oracle goes the shortest way; twice its length is a fair start. The completion is 0 where there is none.
+    The prompt is counted as the tokenizer's chat template renders it, tool schemas included. The oracle goes the
+    shortest way; twice its length is a fair start. The completion is 0 where there is none.
     """
 
     def count(text: str) -> int:
         return len(tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    return sessions.episode_tokens(env_id, count, config, tasks=tasks)
+    def count_prompt(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> int:
+        rendered = tokenizer.apply_chat_template(
+            list(messages), tools=list(tools) or None, add_generation_prompt=True, tokenize=False
+        )
+        return count(rendered)
+
+    has_template = bool(getattr(tokenizer, "chat_template", None))
+    return sessions.episode_tokens(env_id, count, config, tasks=tasks, prompt=count_prompt if has_template else None)

@@ -170,7 +170,7 @@ def config_text(env_id: str, config: Mapping[str, Any] | None = None, credit: st
     # The oracle goes the shortest way. Where contexts are isolated, later prompts hold the evidence of earlier stages.
     tokens = episode_tokens(env_id, count, config, tasks=_MEASURED_TASKS)
     isolated = type(env).policy_prompt is not Env.policy_prompt
-    prompt = tokens.prompt + count(json.dumps(session.all_tools())) + (tokens.completion if isolated else _STEP)
+    prompt = tokens.prompt + (tokens.completion if isolated else _STEP)
     prompt, response = _round_up(prompt), _round_up(_ORACLE_LENGTHS * max(tokens.completion, _STEP))
     return render_template(
         "verl-config.yaml",

@@ -1,0 +1,175 @@
+"""`factgym train RECIPE` or `factgym train ENV --model M`: tune a policy, with curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from factgym.cli import options
+from factgym.cli.display import Display, Termination
+from factgym.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from factgym.training.recipes.run import TrainingProgress
+
+_ROWS = 8
+_COLUMNS = ("loss", "reward", "reward_std", "zero_signal", "kl", "entropy", "length")
+
+
+def train_command(
+    recipe: Annotated[
+        str, typer.Argument(metavar="RECIPE|ENV", help="A TOML file, or an environment to train on with --model.")
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="scratch:SIZE (such as scratch:1m), hf:NAME or a folder with a model.")
+    ] = None,
+    stages: Annotated[
+        str | None, typer.Option(metavar="KIND,…", help="Stages with their defaults, such as sft,grpo.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="Seed of every random choice.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key, as --set stages.0.learning_rate=1e-3. Repeatable."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; default runs/train-NAME.")] = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the recipe as resolved, and stop.")] = False,
+) -> None:
+    """Train a policy by a recipe. The same command continues a run that was stopped, from its last checkpoint."""
+    from rich.console import Console
+
+    from factgym.benchmarks.benchmark import folder_name
+    from factgym.training.recipes.recipe import read_recipe, recipe_of, recipe_toml, with_changes
+
+    is_file = recipe.endswith(".toml")
+    if not is_file and model is None:
+        raise ConfigError(
+            f"`factgym train {recipe}` needs --model, or the TOML file of a recipe instead of {recipe!r}"
+        )
+    values = read_recipe(Path(recipe)) if is_file else {"env": recipe, "stages": [{"kind": "sft"}, {"kind": "grpo"}]}
+    if stages is not None:
+        values["stages"] = [{"kind": kind.strip()} for kind in stages.split(",")]
+    changes = options.parse_settings(settings)
+    resolved = recipe_of(with_changes(values, {**_given(model=model, seed=seed), **changes}))
+    console = Console(highlight=False)
+    console.print(recipe_toml(resolved), markup=False, soft_wrap=True)
+    if dry_run:
+        return
+    name = Path(recipe).stem if is_file else f"{recipe}-{model}"
+    folder = out or Path("runs") / folder_name(f"train-{name}")
+    from factgym.training.recipes.run import Observer, train
+
+    _quiet()
+    board = _tensorboard(folder) if tensorboard else None
+    with _TrainingDisplay(console, "") as display, Termination():
+
+        def on_metrics(line: dict[str, Any]) -> None:
+            if board is not None:
+                _write_board(board, line)
+
+        observer = Observer(
+            step=lambda text: console.print(text, markup=False, soft_wrap=True),
+            metrics=on_metrics,
+            start=display.watch,
+        )
+        try:
+            result = train(resolved, folder, observer)
+        except KeyboardInterrupt:
+            console.print(f"Stopped. The same command continues in {folder}", markup=False, soft_wrap=True)
+            raise typer.Exit(130) from None
+    if board is not None:
+        board.close()
+    _print_result(console, result, folder)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _quiet() -> None:
+    """Progress bars and advice of the libraries off: the display has the terminal."""
+    try:
+        import datasets
+        from transformers.utils import logging as library
+    except ImportError:
+        return
+    library.set_verbosity_error()
+    library.disable_progress_bar()
+    datasets.disable_progress_bars()
+
+
+class _TrainingDisplay(Display):
+    """The last metrics as a table, under a bar of the steps."""
+
+    progress: TrainingProgress | None
+
+    def line(self) -> str | None:
+        """The last metrics as text."""
+        progress = self.progress
+        if progress is None:
+            return None
+        parts = [progress.label, f"{progress.done:,}/{progress.total:,} steps"]
+        row: Mapping[str, Any] = next((row for row in reversed(progress.rows) if "evaluation" not in row), {})
+        parts += [f"{name} {_number(row[name])}" for name in _COLUMNS if name in row]
+        scored = next((row for row in reversed(progress.rows) if row.get("evaluation") == "validation"), None)
+        if scored is not None:
+            parts.append(f"held out {_number(scored['reward'])}")
+        return " · ".join(part for part in parts if part)
+
+    def render(self, line: str) -> Any:
+        """The table for a terminal."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        progress = self.progress
+        assert progress is not None
+        rows = list(progress.rows[-_ROWS:])
+        columns = [name for name in _COLUMNS if any(name in row for row in rows)]
+        table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+        for name in ("step", *columns, "held out"):
+            table.add_column(name, justify="right")
+        for row in rows:
+            score = _number(row["reward"]) if "evaluation" in row else ""
+            cells = ["" if "evaluation" in row else _number(row.get(name)) for name in columns]
+            table.add_row(str(row["total_step"]), *cells, f"{score} {row.get('evaluation', '')}".strip())
+        bar = ProgressBar(max(progress.total, 1), progress.done, width=40)
+        return Group(Text(progress.label, style="bold"), bar, table, Text(line))
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, (int, float)) else ""
+
+
+def _tensorboard(folder: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise ConfigError("--tensorboard needs TensorBoard: pip install tensorboard") from None
+    return SummaryWriter(str(folder / "tensorboard"))
+
+
+def _write_board(board: Any, line: Mapping[str, Any]) -> None:
+    prefix = f"{line['evaluation']}/" if "evaluation" in line else ""
+    values = {**line, **{f"components/{name}": value for name, value in line.get("components", {}).items()}}
+    for name, value in values.items():
+        if isinstance(value, (int, float)) and name not in ("stage", "step", "total_step"):
+            board.add_scalar(f"{prefix}{name}", value, line["total_step"])
+
+
+def _print_result(console: Any, result: Mapping[str, Any], folder: Path) -> None:
+    from factgym.benchmarks.terminal import render_table
+    from factgym.training.recipes.curves import result_tables, write_curves
+
+    for stage in result["stages"]:
+        if stage.get("stopped"):
+            console.print(f"{stage['kind']} ended early at {stage['stopped']}", markup=False, soft_wrap=True)
+    for table in result_tables(result):
+        console.print(render_table(table))
+    page = write_curves(folder)
+    model = folder / "stages"
+    console.print(f"Curves: {page}\nModel:  {model}/*/model", markup=False, soft_wrap=True)

@@ -1,0 +1,190 @@
+"""The page of a training run: curves, scores before and after, the recipe, and episodes sampled at each evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from factgym.agents.runs.files import read_json
+from factgym.benchmarks.charts import COLOURS, label_text, panel_chart
+from factgym.benchmarks.formats import decimal, interval
+from factgym.benchmarks.page import cut, report_page, write_page
+from factgym.benchmarks.report import Chart, Column, Note, Part, Report, Section, Table, make_table
+from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
+from factgym.core.errors import DataError, MissingExtraError
+from factgym.core.messages import message_text
+from factgym.training.recipes.evaluation import sampled_episodes
+from factgym.training.recipes.recipe import Recipe, read_recipe, recipe_of
+from factgym.training.recipes.run import EVALUATIONS, METRICS, RECIPE, RESULT, TEST, VALIDATION, read_metrics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAGE = "curves.html"
+
+_PANELS = (
+    ("loss", ("loss",)),
+    ("reward of the rollouts", ("reward",)),
+    ("share of groups without signal", ("zero_signal",)),
+    ("entropy", ("entropy",)),
+    ("KL", ("kl",)),
+    ("tokens of an episode", ("length", "length_max")),
+)
+_MAX_REPLY_CHARS = 1500
+
+Points = Sequence[tuple[int, float]]
+
+
+def is_training_run(folder: Path) -> bool:
+    """Whether a folder holds a run of `factgym train`."""
+    return (folder / RECIPE).is_file() and (folder / METRICS).is_file()
+
+
+def write_curves(folder: Path, out: Path | None = None) -> Path:
+    """Write the page of a training run, finished or not; return its path. Raises DataError for another folder."""
+    if not is_training_run(folder):
+        raise DataError(f"{folder} is no training run: it has no {RECIPE} and {METRICS}")
+    recipe = recipe_of(read_recipe(folder / RECIPE))
+    lines = list(read_metrics(folder))
+    sections = [Section("Curves", tuple(_charts(lines, recipe)), in_navigation=True)]
+    notes: tuple[str, ...] = ()
+    if (folder / RESULT).is_file():
+        result = read_json(folder / RESULT)
+        sections.insert(0, Section("Before and after", tuple(result_tables(result)), in_navigation=True))
+        notes = tuple(note for stage in result["stages"] for note in stage["warnings"])
+    evaluations = [line for line in lines if "evaluation" in line]
+    if evaluations:
+        sections.append(Section("Held-out scores", (_evaluation_table(evaluations),), in_navigation=True))
+    episodes = _episodes(folder, evaluations, recipe.evaluation.episodes)
+    if episodes:
+        about = "The same tasks at every evaluation, with the policy's own messages."
+        sections.append(Section("Episodes", episodes, about=about, in_navigation=True))
+    text = (folder / RECIPE).read_text("utf-8")
+    rows = [line.partition(" = ")[::2] for line in text.splitlines() if line]
+    sections.append(
+        Section("Recipe", (make_table("", ("key", Column("value", left_aligned=True)), rows),), folded=True)
+    )
+    title = f"Training of {recipe.model} on {recipe.env}"
+    return write_page(report_page(Report(title, tuple(sections), notes=notes)), out or folder / PAGE)
+
+
+def _charts(lines: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[Part]:
+    steps = [line for line in lines if "evaluation" not in line]
+    held_out = [line for line in lines if line.get("evaluation") == VALIDATION]
+    boundaries = sorted({line["total_step"] - line["step"] for line in steps} - {0})
+    charts: list[Part] = []
+
+    def add(title: str, curves: Mapping[str, Points], estimates: Sequence[Mapping[str, Any]] = ()) -> None:
+        if any(len(points) > 1 for points in curves.values()) or estimates:
+            draw = partial(_draw_curves, curves=curves, boundaries=boundaries, estimates=estimates)
+            charts.append(Chart(title, partial(panel_chart, title, {"": draw}, (8.4, 3.4))))
+
+    add("held-out reward", {}, held_out)
+    for title, names in _PANELS:
+        add(title, {name: _points(steps, name) for name in names})
+    for title, source in (("components of the rollouts' reward", steps), ("components, held out", held_out)):
+        add(title, _tables(source, "components"))
+    add("recall by label, held out", _tables(held_out, "recall"))
+    charts.append(Note("Dashed lines separate the stages. Faint lines are steps, bold ones a moving mean.", fine=True))
+    try:
+        import matplotlib  # noqa: F401 - the page draws without it, and says so
+    except ImportError:
+        charts.append(Note(str(MissingExtraError("the chart", "charts"))))
+    return charts
+
+
+def _points(lines: Sequence[Mapping[str, Any]], name: str) -> Points:
+    pairs = ((line["total_step"], line.get(name)) for line in lines)
+    return [(step, value) for step, value in pairs if isinstance(value, (int, float))]
+
+
+def _tables(lines: Sequence[Mapping[str, Any]], key: str) -> dict[str, Points]:
+    """A curve for each name in the lines' tables under a key."""
+    names = dict.fromkeys(name for line in lines for name in line.get(key, {}))
+    tables = [{"total_step": line["total_step"], **line.get(key, {})} for line in lines]
+    return {name: _points(tables, name) for name in names}
+
+
+def _draw_curves(
+    axes: Axes, curves: Mapping[str, Points], boundaries: Sequence[int], estimates: Sequence[Mapping[str, Any]]
+) -> None:
+    for i, (name, points) in enumerate(curves.items()):
+        if not points:
+            continue
+        xs, ys = [step for step, _ in points], [value for _, value in points]
+        colour = COLOURS[i % len(COLOURS)]
+        window = max(1, len(ys) // 20)
+        means = [sum(ys[max(0, n - window + 1) : n + 1]) / (n + 1 - max(0, n - window + 1)) for n in range(len(ys))]
+        if window > 1:
+            axes.plot(xs, ys, color=colour, linewidth=0.6, alpha=0.35)
+        axes.plot(xs, means, color=colour, linewidth=1.6, label=label_text(name))
+    if estimates:
+        xs, ys = [line["total_step"] for line in estimates], [line["reward"] for line in estimates]
+        axes.plot(xs, ys, color=COLOURS[0], marker="o", markersize=3)
+        if all(line["low"] is not None for line in estimates):
+            lows, highs = [line["low"] for line in estimates], [line["high"] for line in estimates]
+            axes.fill_between(xs, lows, highs, color=COLOURS[0], alpha=0.15)
+    for boundary in boundaries:
+        axes.axvline(boundary, linestyle="--", color="#999999", linewidth=1)
+    axes.set(xlabel="step")
+    if len(curves) > 1:
+        axes.legend(loc="best", fontsize=8)
+
+
+def result_tables(result: Mapping[str, Any]) -> list[Table]:
+    """Scores before and after each stage, and the difference of the last to the first in pairs with its interval."""
+    tables = []
+    for split, values in result["splits"].items():
+        scores, differences = values["scores"], values["differences"]
+        tasks = next(iter(scores.values()))["tasks"]
+        names = list(dict.fromkeys(["reward", *(name for row in scores.values() for name in row["components"])]))
+        columns = [
+            "score",
+            *scores,
+            "difference",
+            "95 % interval",
+        ]
+        rows = []
+        for name in names:
+            cells = [
+                decimal(row["reward"] if name == "reward" else row["components"].get(name)) for row in scores.values()
+            ]
+            difference = differences[-1]["scores"].get(name) if differences else None
+            value = Estimate(difference[0], difference[1], difference[2], tasks) if difference else NO_DATA
+            rows.append([name.replace("_", " "), *cells, decimal(value.value), interval(value)])
+        about = "held out" if split == TEST else "trained on"
+        tables.append(make_table(f"{split} ({tasks} tasks, {about})", columns, rows))
+    return tables
+
+
+def _evaluation_table(lines: Sequence[Mapping[str, Any]]) -> Table:
+    rows = []
+    for line in lines:
+        reward = Estimate(line["reward"], line["low"], line["high"], line["tasks"])
+        accuracy = decimal(line["accuracy"]) if line["accuracy"] is not None else ""
+        rows.append([str(line["total_step"]), line["evaluation"], decimal(reward.value), interval(reward), accuracy])
+    return make_table("", ("step", Column("split", left_aligned=True), "reward", "95 % interval", "accuracy"), rows)
+
+
+def _episodes(folder: Path, evaluations: Sequence[Mapping[str, Any]], count: int) -> tuple[Part, ...]:
+    rows: dict[str, list[list[str]]] = {}
+    for line in evaluations:
+        run = folder / EVALUATIONS / line["evaluation"] / line["name"]
+        if line["evaluation"] != VALIDATION or not run.is_dir():
+            continue
+        for episode in sampled_episodes(run, count):
+            messages = [episode["messages"][turn["message"]] for turn in episode["turns"]]
+            text = "\n\n".join(_reply_text(message) for message in messages)
+            reward = (episode.get("reward") or {}).get("total")
+            cells = [str(line["total_step"]), decimal(reward), cut(text, _MAX_REPLY_CHARS)]
+            rows.setdefault(episode["task"], []).append(cells)
+    columns = ("step", "reward", Column("the policy's messages", left_aligned=True))
+    return tuple(make_table(task, columns, cells) for task, cells in rows.items())
+
+
+def _reply_text(message: Mapping[str, Any]) -> str:
+    reasoning = message.get("reasoning_content")
+    text = message_text(dict(message))  # type: ignore[arg-type]
+    return f"<think>{reasoning}</think>\n{text}" if reasoning else text

@@ -1,0 +1,241 @@
+"""Recipes: a training run as one TOML file, checked key by key.
+
+    model = "scratch:1m"
+    env = "corver-qa"
+
+    [[stages]]
+    kind = "sft"
+    steps = 300
+
+A recipe is written back as resolved, with every default, so that a run's folder holds all that it was made with.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from factgym.core.config import AtLeastOne, FiniteFloat, Settings, UnitFloat
+from factgym.core.errors import ConfigError, DataError, did_you_mean
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+Group = Annotated[int, Field(ge=2)]
+
+
+class StageSettings(Settings):
+    """Settings of every stage.
+
+    steps: of the optimiser. learning_rate: its highest value. schedule: of the learning rate after the warm-up.
+    warmup_steps: over which it rises from 0. device_batch: rows that a device computes at once; smaller ones need less
+    memory, and gradients are accumulated to the same step. save_every: steps between checkpoints, from which an
+    interrupted run continues. trl: further arguments of the stage's TRL configuration.
+    """
+
+    steps: AtLeastOne = 100
+    learning_rate: Positive = 1e-5
+    schedule: Literal["constant", "cosine", "linear"] = "cosine"
+    warmup_steps: Count = 10
+    device_batch: AtLeastOne | None = None
+    save_every: AtLeastOne = 50
+    trl: dict[str, Any] = Field(default_factory=dict)
+
+
+class SftStage(StageSettings):
+    """Supervised tuning on traces, with the loss on the policy's own messages.
+
+    teacher: the agent that makes the traces. data: a run's folder or a file of chat lines, instead of traces. tasks:
+    of the train split, None for all. samples: traces of each. min_reward: traces below it are left out. batch: traces
+    a step. max_length: tokens of a trace, None for no limit.
+    """
+
+    kind: Literal["sft"] = "sft"
+    teacher: str = "teacher"
+    data: str | None = None
+    tasks: AtLeastOne | None = 200
+    samples: AtLeastOne = 1
+    min_reward: FiniteFloat | None = None
+    batch: AtLeastOne = 16
+    max_length: AtLeastOne | None = None
+
+
+class GrpoStage(StageSettings):
+    """Reinforcement learning on groups of episodes.
+
+    tasks: of the train split, None for all. groups: tasks a step. samples: episodes of each. credit: "scalar" (the
+    trainer's own advantages), or token advantages of the form "grpo", "hrpo" or "stepwise". credit_weight: λ of the
+    first two. beta: weight of the KL divergence from the initial policy. max_completion: tokens of an episode after its
+    prompt, tool text included; None measures the oracle's and takes twice its length. stop_share, stop_patience: the
+    stage ends when at least this share of groups has no advantage for this many steps in a row.
+    """
+
+    kind: Literal["grpo"] = "grpo"
+    learning_rate: Positive = 1e-6
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    tasks: AtLeastOne | None = None
+    groups: AtLeastOne = 8
+    samples: Group = 8
+    temperature: Positive = 1.0
+    credit: Literal["scalar", "grpo", "hrpo", "stepwise"] = "scalar"
+    credit_weight: NonNegative = 0.5
+    beta: NonNegative = 0.0
+    max_completion: AtLeastOne | None = None
+    stop_share: UnitFloat = 1.0
+    stop_patience: AtLeastOne = 10
+
+
+Stage = SftStage | GrpoStage
+STAGES: Mapping[str, type[Stage]] = {"sft": SftStage, "grpo": GrpoStage}
+
+
+class Lora(Settings):
+    """A low-rank adapter instead of all weights; it is merged into the model at the end of its stage."""
+
+    rank: AtLeastOne = 16
+    alpha: Positive = 32.0
+    dropout: UnitFloat = 0.0
+    modules: str | list[str] = "all-linear"
+
+
+class Evaluation(Settings):
+    """Evaluation on tasks that are not trained on, without a gradient.
+
+    every: steps between two evaluations on the validation split; 0 for none. tasks: of the validation split.
+    test_tasks: of the test split, before the first stage and after each; 0 for none. train_tasks: of the trained tasks,
+    at the same times. samples: episodes of each task. temperature: of the episodes. max_tokens: of a reply. batch:
+    replies that are made at once. episodes: shown of each evaluation on the page.
+    """
+
+    every: Count = 50
+    tasks: AtLeastOne = 32
+    test_tasks: Count = 64
+    train_tasks: Count = 0
+    samples: AtLeastOne = 1
+    temperature: NonNegative = 1.0
+    max_tokens: AtLeastOne = 512
+    batch: AtLeastOne = 64
+    episodes: Count = 4
+
+
+class Recipe(Settings):
+    """A training run.
+
+    model: scratch:SIZE, hf:NAME or a folder. env: an environment. env_config: its settings. tasks_file: ids of the
+    tasks to train on, such as tasks.txt of `factgym filter`. seed: of every random choice. threads: of a CPU. stages:
+    in their order. lora: None trains all weights. allow_evaluation_split: train on a split that is made for evaluation.
+    """
+
+    model: str
+    env: str
+    env_config: dict[str, Any] = Field(default_factory=dict)
+    tasks_file: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    threads: AtLeastOne = 1
+    allow_evaluation_split: bool = False
+    stages: Annotated[list[Stage], Field(min_length=1)]
+    lora: Lora | None = None
+    evaluation: Evaluation = Evaluation()
+
+
+def recipe_of(values: Mapping[str, Any]) -> Recipe:
+    """Build a recipe of plain values. Raises ConfigError that names the table, the key and the accepted values."""
+    values = dict(values)
+    tables: tuple[tuple[str, type[Settings]], ...] = (("lora", Lora), ("evaluation", Evaluation))
+    for name, table in tables:
+        if values.get(name) is not None:
+            values[name] = table.build(f"[{name}]", _table(values[name], f"[{name}]"))
+    stages = values.get("stages", [])
+    if not isinstance(stages, Sequence) or isinstance(stages, str):
+        raise ConfigError("stages are tables: write [[stages]] before the settings of each")
+    if "stages" in values:
+        values["stages"] = [_stage(number, stage) for number, stage in enumerate(stages)]
+    return Recipe.build("the recipe", values)
+
+
+def _table(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{name} is a table of settings, not {value!r:.80}")
+    return value
+
+
+def _stage(number: int, value: Any) -> Stage:
+    settings = _table(value, f"stage {number}")
+    kind = str(settings.get("kind"))
+    if kind not in STAGES:
+        hint = did_you_mean(kind, STAGES)
+        raise ConfigError(f"stage {number}: kind is one of {', '.join(STAGES)}, not {kind!r:.80}.{hint}")
+    return STAGES[kind].build(f"stage {number} ({kind})", settings)
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Read the plain values of a TOML file. Raises DataError for a file that cannot be read."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(f"{path} is no valid TOML: {error}") from None
+
+
+def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply changes by dotted key, such as "stages.0.learning_rate". Raises ConfigError for a stage that is not there."""
+    changed: dict[str, Any] = json.loads(json.dumps(values, default=str))
+    for key, value in changes.items():
+        *path, last = key.split(".")
+        table: Any = changed
+        for part in path:
+            if isinstance(table, list):
+                table = table[_index(table, part, key)]
+            elif isinstance(table, dict):
+                table = table.setdefault(part, {})
+        if isinstance(table, list):
+            table[_index(table, last, key)] = value
+        elif isinstance(table, dict):
+            table[last] = value
+        else:
+            raise ConfigError(f"--set {key}: {'.'.join(path)} is no table")
+    return changed
+
+
+def _index(items: Sequence[Any], text: str, key: str) -> int:
+    if not text.isdecimal() or int(text) >= len(items):
+        raise ConfigError(f"--set {key}: there is no {text!r}; the recipe's stages are 0 to {len(items) - 1}")
+    return int(text)
+
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def recipe_toml(recipe: Recipe) -> str:
+    """Write a recipe with every setting as TOML, which `read_recipe` reads back; settings that are None are left out."""
+    values = recipe.model_dump(exclude_none=True)
+    stages = values.pop("stages")
+    tables = {name: values.pop(name) for name in ("env_config", "lora", "evaluation") if name in values}
+    lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+    sections = [(f"[{name}]", table) for name, table in tables.items()]
+    for stage in stages:
+        sections.append(("[[stages]]", {"kind": stage.pop("kind"), **stage}))
+    for heading, table in sections:
+        lines += ["", heading, *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _toml(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{_key(name)} = {_toml(item)}" for name, item in value.items() if item is not None)
+        return f"{{ {', '.join(pairs)} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    # JSON's strings are TOML's but for DEL, which TOML wants escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,416 @@
+"""A recipe run in a folder: traces, stages, held-out evaluation and metrics; the same call continues what was stopped.
+
+    RUN/recipe.toml            the recipe as resolved
+    RUN/metrics.jsonl          a line for each step and each evaluation
+    RUN/start/                 a model from nothing, where the recipe asks for one
+    RUN/stages/0-sft/          data, checkpoints, and `model`, the stage's result
+    RUN/evaluations/           runs of episodes, which `factgym view` opens
+    RUN/result.json            scores before and after, written last
+
+A part is finished when its last file is written; an unfinished one continues from its last checkpoint, and lines of the
+metrics behind that checkpoint are dropped. On one machine the curve is that of an uninterrupted run, up to the order of
+floating-point sums in the framework's kernels.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import factgym
+from factgym.agents.export.training import SftOptions, export_sft
+from factgym.agents.local.loading import Loaded
+from factgym.agents.resolve import find_agent
+from factgym.agents.rollout.jobs import task_order
+from factgym.agents.runs.collect import collect
+from factgym.agents.runs.files import (
+    EPISODES,
+    fresh_folder,
+    json_line,
+    locked_folder,
+    read_json,
+    read_lines,
+    write_bytes,
+    write_json,
+    write_lines,
+)
+from factgym.agents.runs.read import read_run
+from factgym.core.config import EnvConfig
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
+from factgym.core.registry import make, spec
+from factgym.training.difficulty_filter import only, read_tasks
+from factgym.training.recipes import scratch
+from factgym.training.recipes.evaluation import evaluate, paired_differences
+from factgym.training.recipes.recipe import Recipe, SftStage, read_recipe, recipe_of, recipe_toml
+from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
+
+RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json", "finished.json"
+EVALUATIONS = "evaluations"
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+_TOKENIZER_TASKS = 200
+
+
+@dataclass(slots=True)
+class TrainingProgress:
+    """State of a training run for a display. total, done: steps of all stages. rows: the last metrics."""
+
+    total: int
+    done: int = 0
+    label: str = ""
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """What a caller hears of a run: sentences, metric lines, and the progress at its beginning."""
+
+    step: Callable[[str], None] = lambda text: None
+    metrics: Callable[[dict[str, Any]], None] = lambda line: None
+    start: Callable[[TrainingProgress], None] = lambda progress: None
+
+
+def train(recipe: Recipe, folder: Path, observer: Observer | None = None) -> dict[str, Any]:
+    """Run a recipe in a folder and return its result; continue where an earlier call was stopped.
+
+    Raises ConfigError for a folder of another recipe, for a split that is made for evaluation, and the errors of the
+    stages; whatever it raises, finished stages and complete checkpoints stay on disk.
+    """
+    if any(find_spec(library) is None for library in ("torch", "transformers", "trl", "peft", "datasets")):
+        raise MissingExtraError("factgym train", "train")
+    import torch
+
+    tasks = TaskSets(recipe)
+    with locked_folder(folder):
+        _open_folder(folder, recipe)
+        if (folder / RESULT).is_file():
+            return read_json(folder / RESULT)
+        torch.set_num_threads(recipe.threads)
+        return _Training(recipe, folder, tasks, observer or Observer()).run()
+
+
+def _open_folder(folder: Path, recipe: Recipe) -> None:
+    path, text = folder / RECIPE, recipe_toml(recipe)
+    if not path.exists():
+        write_bytes(path, text.encode())
+        about = {"factgym": factgym.__version__, "python": platform.python_version(), "machine": platform.machine()}
+        libraries = {name: version(name) for name in ("torch", "transformers", "trl", "peft")}
+        write_json(folder / "machine.json", {**about, **libraries})
+        return
+    old = recipe_of(read_recipe(path)).model_dump()
+    new = recipe.model_dump()
+    changed = [name for name in new if new[name] != old[name]]
+    if changed:
+        raise ConfigError(
+            f"{folder} holds a run of another recipe (they differ in {', '.join(changed)}): repeat that one to continue "
+            "it, or choose another --out"
+        )
+
+
+class TaskSets:
+    """Environments of a recipe on its splits, and the tasks to train on.
+
+    Raises ConfigError when the recipe would train on a split that is made for evaluation.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._spec = spec(recipe.env)
+        self._takes_split = "split" in self._spec.load().Config.model_fields
+        config: EnvConfig = self._spec.load().Config.build(recipe.env, {**self._spec.kwargs, **self._without_split})
+        self.splits = config.splits
+        chosen = recipe.env_config.get("split", TRAIN if TRAIN in self.splits else None)
+        if self.splits and chosen != TRAIN and not recipe.allow_evaluation_split:
+            named = f"split {chosen!r}" if chosen else f"only {', '.join(self.splits)}"
+            raise ConfigError(
+                f"{recipe.env} would be trained on evaluation tasks ({named}): leave env_config.split out to train on "
+                f"{TRAIN!r}, or set allow_evaluation_split=true to train on them all the same"
+            )
+        self.env_config = {**recipe.env_config, **({"split": chosen} if chosen is not None else {})}
+        self.env = make(recipe.env, **self.env_config)
+        self.order = self._order()
+
+    @property
+    def _without_split(self) -> dict[str, Any]:
+        return {name: value for name, value in self.recipe.env_config.items() if name != "split"}
+
+    def _order(self) -> list[int]:
+        if self.recipe.tasks_file is None:
+            return task_order(len(self.env.tasks), None, self.recipe.seed)
+        order = []
+        for task in read_tasks(self.recipe.tasks_file):
+            try:
+                order.append(self.env.tasks.index_of(task))
+            except (ConfigError, LookupError, ValueError):
+                raise ConfigError(self._foreign(task, self.recipe.tasks_file)) from None
+        return order
+
+    def _foreign(self, task: str, source: str) -> str:
+        for split in self.splits:
+            if self._takes_split and split != self.env_config.get("split"):
+                try:
+                    make(self.recipe.env, **{**self._without_split, "split": split}).tasks.index_of(task)
+                except (ConfigError, DataError, LookupError, ValueError):
+                    continue
+                return f"{source} names {task!r:.80}, a task of split {split!r}: training refuses evaluation tasks"
+        return f"{source} names {task!r:.80}, which is no task of {self.recipe.env} in its training split"
+
+    def check_trained(self, tasks: Iterator[str], source: str) -> None:
+        """Raise ConfigError for a task that is none of the training split's."""
+        for task in dict.fromkeys(tasks):
+            try:
+                self.env.tasks.index_of(task)
+            except (ConfigError, LookupError, ValueError):
+                raise ConfigError(self._foreign(task, source)) from None
+
+    def trained(self, count: int | None) -> list[int]:
+        """Indices of the first tasks to train on."""
+        return self.order[:count]
+
+    def subset(self, count: int | None) -> Env[Any]:
+        """An environment of its own over the first tasks to train on."""
+        env = make(self.recipe.env, **self.env_config)
+        return only(env, [str(env.tasks[index].id) for index in self.trained(count)])
+
+    def held_out(self, split: str) -> Env[Any] | None:
+        """An environment over a split that is not trained on; None where there is none."""
+        if not self._takes_split or split not in self.splits or split == self.env_config.get("split"):
+            return None
+        config = {name: value for name, value in self._without_split.items() if name != "size"}
+        return make(self.recipe.env, **config, split=split)
+
+
+class _Training:
+    """One call of `train`."""
+
+    def __init__(self, recipe: Recipe, folder: Path, tasks: TaskSets, observer: Observer) -> None:
+        self.recipe, self.folder, self.tasks, self.observer = recipe, folder, tasks, observer
+        self.progress = TrainingProgress(sum(stage.steps for stage in recipe.stages))
+        self.offset = 0
+
+    def run(self) -> dict[str, Any]:
+        self.observer.start(self.progress)
+        self._drop_unfinished_lines()
+        model = self._initial_model()
+        self._evaluate_model(model, "start", 0, 0)
+        facts = []
+        for number, stage in enumerate(self.recipe.stages):
+            name = f"{number}-{stage.kind}"
+            folder = self.folder / "stages" / name
+            if not (folder / FINISHED).is_file():
+                self.observer.step(f"stage {name}: {stage.steps} steps")
+                write_json(folder / FINISHED, self._run_stage(number, folder, model))
+            facts.append(read_json(folder / FINISHED))
+            model = str(folder / MODEL)
+            self.offset += facts[-1]["steps"]
+            self.progress.done = self.offset
+            self._evaluate_model(model, name, number, facts[-1]["steps"])
+        result = self._result(facts)
+        write_json(self.folder / RESULT, result)
+        return result
+
+    def _initial_model(self) -> str:
+        name = self.recipe.model
+        if not name.startswith(scratch.PREFIX):
+            return name.removeprefix("hf:")
+        weights = scratch.parse_size(name.removeprefix(scratch.PREFIX))
+        folder = self.folder / "start" / MODEL
+        if not folder.is_dir():
+            self.observer.step("a tokenizer and a model from nothing")
+            _, vocabulary = scratch.shape_of(weights)
+            tokenizer = scratch.make_tokenizer(self._texts(), vocabulary)
+            made = scratch.make_model(tokenizer, weights, self.recipe.seed)
+            ends = frozenset({tokenizer.eos_token_id})
+            loaded = Loaded(
+                made, tokenizer, {}, tokenizer.model_max_length, ends, tokenizer.pad_token_id, "cpu", "float32"
+            )
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            save_model(loaded, made, folder)
+        return str(folder)
+
+    def _texts(self) -> Iterator[str]:
+        """Prompts, schemas and replies of the first supervised stage's data, else of the teacher's episodes."""
+        number = next((n for n, stage in enumerate(self.recipe.stages) if isinstance(stage, SftStage)), None)
+        if number is not None:
+            path = self._sft_data(number, self.folder / "stages" / f"{number}-sft")
+        else:
+            path = self._traces(SftStage(tasks=_TOKENIZER_TASKS), self.folder / "start")
+        for line in read_lines(path):
+            for message in line["messages"]:
+                yield message.get("content") or ""
+                yield message.get("reasoning_content") or ""
+                yield from (json.dumps(call["function"]) for call in message.get("tool_calls") or ())
+            if line.get("tools"):
+                yield json.dumps(line["tools"])
+
+    def _sft_data(self, number: int, folder: Path) -> Path:
+        """The chat lines of a supervised stage: made, exported from a run, or a file as it is."""
+        stage = self.recipe.stages[number]
+        assert isinstance(stage, SftStage)
+        if stage.data is None:
+            return self._traces(stage, folder)
+        source = Path(stage.data)
+        if source.is_dir() or source.name == EPISODES:
+            run = read_run(source)
+            self.tasks.check_trained((str(episode["task"]) for episode in run.episodes()), str(source))
+            return self._export(run.folder, stage, folder)
+        self.tasks.check_trained((str(line["task"]) for line in read_lines(source) if "task" in line), str(source))
+        return source
+
+    def _traces(self, stage: SftStage, folder: Path) -> Path:
+        path = folder / "data.jsonl"
+        if path.is_file():
+            return path
+        self.observer.step(f"traces of {stage.teacher!r} on {len(self.tasks.trained(stage.tasks))} tasks")
+        agent = find_agent(stage.teacher, self.recipe.env)
+        env, traces = self.tasks.subset(stage.tasks), folder / "traces"
+        collect(env, agent, traces, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
+        return self._export(traces, stage, folder)
+
+    def _export(self, run: Path, stage: SftStage, folder: Path) -> Path:
+        path = folder / "data.jsonl"
+        summary = export_sft([run], path, SftOptions(min_reward=stage.min_reward), force=True)
+        self.observer.step(summary.text())
+        return path
+
+    def _run_stage(self, number: int, folder: Path, model: str) -> dict[str, Any]:
+        stage = self.recipe.stages[number]
+        data = self._sft_data(number, folder) if isinstance(stage, SftStage) else None
+        indices = self.tasks.trained(stage.tasks)
+        env_config = self.tasks.env_config
+        run = StageRun(self.recipe, stage, self.tasks.env, env_config, indices, folder, model, data)
+        settings, held_out = self.recipe.evaluation, self.tasks.held_out(VALIDATION)
+        if settings.every and held_out is None:
+            warnings.warn(f"{self.recipe.env} has no {VALIDATION} split to evaluate on", stacklevel=2)
+
+        def log(step: int, metrics: dict[str, Any]) -> None:
+            self._add({"stage": number, "kind": stage.kind, "step": step, "total_step": self.offset + step, **metrics})
+
+        def on_step_end(step: int, loaded: Loaded) -> None:
+            self.progress.done = self.offset + step
+            if settings.every and held_out is not None and (step % settings.every == 0 or step == stage.steps):
+                self._evaluate(
+                    loaded, held_out, VALIDATION, settings.tasks, f"{number}-{stage.kind}-{step:06}", number, step
+                )
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default", UserWarning)
+            facts = run_stage(run, log, on_step_end)
+        package = str(Path(factgym.__file__).parent)
+        # Warnings of TRL's own categories, raised with our files as their origin, are about its experimental parts.
+        ours = [item for item in caught if item.category is UserWarning and item.filename.startswith(package)]
+        notes = [str(item.message) for item in ours]
+        notes = list(dict.fromkeys(notes))
+        for note in notes:
+            self.observer.step(f"warning: {note}")
+        return {"kind": stage.kind, **facts, "warnings": notes}
+
+    def _evaluate_model(self, model: str, name: str, number: int, step: int) -> None:
+        """Evaluate a model on disk: on the test split, on the trained tasks, and at the start on the validation split."""
+        settings, jobs = self.recipe.evaluation, []
+        test = self.tasks.held_out(TEST) if settings.test_tasks else None
+        if test is not None:
+            jobs.append((TEST, test, settings.test_tasks))
+        if settings.train_tasks:
+            stages = self.recipe.stages
+            count = min((stage.tasks or len(self.tasks.order) for stage in stages), default=settings.train_tasks)
+            jobs.append((TRAIN, self.tasks.subset(min(count, settings.train_tasks)), settings.train_tasks))
+        validation = self.tasks.held_out(VALIDATION)
+        if name == "start" and settings.every and validation is not None:
+            jobs.append((VALIDATION, validation, settings.tasks))
+        if not jobs or all(self._evaluation(split, name).is_file() for split, _, _ in jobs):
+            return
+        loaded = load_model(model, None)
+        for split, env, count in jobs:
+            self._evaluate(loaded, env, split, count, name, number, step)
+
+    def _evaluation(self, split: str, name: str) -> Path:
+        return self.folder / EVALUATIONS / split / name / "scores.json"
+
+    def _evaluate(
+        self, loaded: Loaded, env: Env[Any], split: str, tasks: int, name: str, number: int, step: int
+    ) -> None:
+        self.progress.label = f"evaluation on {split}"
+        folder = self.folder / EVALUATIONS / split / name
+        finished = (folder / "scores.json").is_file()
+        scores = evaluate(loaded, env, folder, tasks, self.recipe.evaluation, self.recipe.seed)
+        if not finished or not self._has_line(split, name):
+            about = {"stage": number, "kind": self.recipe.stages[number].kind, "step": step, "name": name}
+            total = self.offset if name in self._boundaries else self.offset + step
+            self._add({**about, "total_step": total, "evaluation": split, **scores})
+
+    @property
+    def _boundaries(self) -> list[str]:
+        return ["start", *(f"{number}-{stage.kind}" for number, stage in enumerate(self.recipe.stages))]
+
+    def _has_line(self, split: str, name: str) -> bool:
+        return any(line.get("evaluation") == split and line.get("name") == name for line in read_metrics(self.folder))
+
+    def _add(self, line: dict[str, Any]) -> None:
+        with (self.folder / METRICS).open("ab") as file:
+            file.write(json_line(line))
+        self.progress.rows.append(line)
+        self.progress.label = f"stage {line['stage']}-{line['kind']}"
+        self.observer.metrics(line)
+
+    def _drop_unfinished_lines(self) -> None:
+        """Drop the metrics and evaluations behind the last checkpoint of the first unfinished stage."""
+        for number, stage in enumerate(self.recipe.stages):
+            folder = self.folder / "stages" / f"{number}-{stage.kind}"
+            if (folder / FINISHED).is_file():
+                continue
+            checkpoint = last_checkpoint(folder)
+            step = checkpoint[1] if checkpoint else 0
+            lines = read_metrics(self.folder)
+            write_lines(
+                self.folder / METRICS, [line for line in lines if (line["stage"], line["step"]) <= (number, step)]
+            )
+            prefix = f"{number}-{stage.kind}-"
+            for path in (self.folder / EVALUATIONS / VALIDATION).glob(f"{prefix}*"):
+                if int(path.name.removeprefix(prefix)) > step:
+                    fresh_folder(path).rmdir()
+            return
+
+    def _result(self, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        splits: dict[str, Any] = {}
+        names = self._boundaries
+        for split in (TEST, TRAIN):
+            folders = [self.folder / EVALUATIONS / split / name for name in names]
+            if not all((folder / "scores.json").is_file() for folder in folders):
+                continue
+            scores = {name: read_json(folder / "scores.json") for name, folder in zip(names, folders, strict=True)}
+            pairs = list(pairwise(names))
+            if len(names) > 2:
+                pairs.append((names[0], names[-1]))
+            base = self.folder / EVALUATIONS / split
+            differences = [
+                {"before": first, "after": second, "scores": _plain(paired_differences(base / first, base / second))}
+                for first, second in pairs
+            ]
+            splits[split] = {"scores": scores, "differences": differences}
+        return {"stages": list(facts), "splits": splits}
+
+
+def _plain(estimates: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: [value.value, value.low, value.high] for name, value in estimates.items()}
+
+
+def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a run's metrics; a last line that a kill cut off is left out."""
+    path = folder / METRICS
+    if not path.is_file():
+        return
+    for line in path.read_bytes().split(b"\n")[:-1]:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue

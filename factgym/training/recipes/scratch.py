@@ -1,0 +1,107 @@
+"""A tokenizer and a model from nothing, for machines without weights: byte-level BPE and a small Qwen3.
+
+The chat template is Qwen3's as TRL ships it: TRL recognises templates by their exact text, and parses tool calls of
+those alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from factgym.core.errors import ConfigError
+
+PREFIX = "scratch:"
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)([km])", re.IGNORECASE)
+_SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+_TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
+"""Ordinary tokens: special ones are left out when a reply is decoded, and the reply's format with them."""
+_HEADS = 4
+_CONTEXT = 32_768
+_MIN_WEIGHTS, _MAX_WEIGHTS = 10_000, 500_000_000
+# Weights below which a model has so many layers and so large a vocabulary.
+_SHAPES = ((200_000, 2, 512), (3_000_000, 3, 1024), (12_000_000, 6, 2048), (60_000_000, 8, 4096))
+_LARGEST_SHAPE = (12, 8192)
+
+
+def parse_size(text: str) -> int:
+    """Number of weights of a size such as "1m" or "350k". Raises ConfigError for another text."""
+    match = _SIZE.fullmatch(text)
+    weights = int(float(match[1]) * {"k": 1e3, "m": 1e6}[match[2].lower()]) if match else 0
+    if not _MIN_WEIGHTS <= weights <= _MAX_WEIGHTS:
+        raise ConfigError(f"{PREFIX}{text:.40}: a size is a number of weights from 10k to 500m, such as {PREFIX}1m")
+    return weights
+
+
+def shape_of(weights: int) -> tuple[int, int]:
+    """Layers and vocabulary of a model with about that many weights."""
+    return next((shape[1:] for shape in _SHAPES if weights < shape[0]), _LARGEST_SHAPE)
+
+
+def make_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
+    """Train byte-level BPE on texts; the result has Qwen3's chat template and its tokens."""
+    import trl
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(_TAGS),
+        show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=list(_SPECIAL),
+    )
+    core.train_from_iterator(texts, trainer)
+    core.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
+    tokenizer: Any = PreTrainedTokenizerFast(
+        tokenizer_object=core,
+        eos_token=_SPECIAL[2],
+        pad_token=_SPECIAL[0],
+        padding_side="left",
+        model_max_length=_CONTEXT,
+    )
+    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
+    return tokenizer
+
+
+def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
+    """A Qwen3 with random weights, about as many as asked for."""
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    layers, _ = shape_of(weights)
+    vocabulary = len(tokenizer)
+    hidden = min(range(16, 2048, 2 * _HEADS), key=lambda width: abs(count_weights(width, layers, vocabulary) - weights))
+    config = Qwen3Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=_intermediate(hidden),
+        num_hidden_layers=layers,
+        num_attention_heads=_HEADS,
+        num_key_value_heads=_HEADS // 2,
+        head_dim=hidden // _HEADS,
+        max_position_embeddings=_CONTEXT,
+        tie_word_embeddings=True,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(config)
+
+
+def count_weights(hidden: int, layers: int, vocabulary: int) -> int:
+    """Weights of the shape that `make_model` builds: embeddings (tied), attention, gated MLP and norms."""
+    head = hidden // _HEADS
+    attention = hidden * head * (2 * _HEADS + 2 * (_HEADS // 2)) + 2 * head
+    return vocabulary * hidden + layers * (attention + 3 * hidden * _intermediate(hidden) + 2 * hidden) + hidden
+
+
+def _intermediate(hidden: int) -> int:
+    return (hidden * 14 // 5) // 16 * 16 or 16

@@ -1,0 +1,344 @@
+"""Stages of a recipe on TRL's trainers: their data, their settings, checkpoints and logged metrics.
+
+A stage reads a model's folder and writes another. Its checkpoints hold weights, optimiser, schedule and random state; a
+checkpoint counts once its marker is written, so that one which a kill interrupted is not continued from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from factgym.agents.local.loading import Loaded, LocalSettings, load, pick_device
+from factgym.agents.runs.files import read_lines, write_json
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, FactgymError, did_you_mean
+from factgym.training.recipes.recipe import GrpoStage, Lora, Recipe, SftStage, Stage
+
+CHECKPOINTS = "checkpoints"
+COMPLETE = "complete.json"
+MODEL = "model"
+
+Log = Callable[[int, dict[str, Any]], None]
+"""Takes the step and its metrics."""
+StepEnd = Callable[[int, Loaded], None]
+"""Called after each step with the model in training."""
+
+
+class MemoryShortageError(FactgymError):
+    """A device's memory is too small for a stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """What a stage is run with.
+
+    env_config: of the environment, with the training split. indices: of the tasks to train on, in their order. data:
+    the chat lines of supervised tuning. folder: of the stage. model: folder or name of the initial model.
+    """
+
+    recipe: Recipe
+    stage: Stage
+    env: Env[Any]
+    env_config: Mapping[str, Any]
+    indices: Sequence[int]
+    folder: Path
+    model: str
+    data: Path | None = None
+
+
+def load_model(name: str, lora: Lora | None) -> Loaded:
+    """Load a model to train. Raises ConfigError for one without weights or without a chat template."""
+    device = pick_device(None)
+    # Adapters are trained over 16-bit weights; full training keeps 32-bit weights and computes in 16 bits.
+    dtype = "auto" if lora is not None else "float32"
+    loaded = load(name, LocalSettings(device=device, dtype=dtype))  # type: ignore[arg-type]
+    if not loaded.tokenizer.chat_template:
+        raise ConfigError(f"the tokenizer of {name!r} has no chat template: take a model that was tuned for chat")
+    special = {"<think>", "</think>"} & set(loaded.tokenizer.all_special_tokens)
+    if special:
+        warnings.warn(
+            f"{', '.join(sorted(special))} are special tokens of {name!r}, which TRL strips from every reply: rewards "
+            "for that format are lost. Make them ordinary tokens of the tokenizer.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return loaded
+
+
+def save_model(loaded: Loaded, model: Any, folder: Path) -> None:
+    """Save a model whole, or not at all, with its tokenizer and chat template as they were loaded."""
+    from transformers import GenerationConfig
+
+    draft = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(draft, ignore_errors=True)
+    ends = {"eos_token_id": sorted(loaded.eos), "pad_token_id": loaded.pad}
+    model.generation_config = GenerationConfig(**{**loaded.defaults, **ends})
+    model.save_pretrained(draft)
+    loaded.tokenizer.save_pretrained(draft)
+    shutil.rmtree(folder, ignore_errors=True)
+    draft.rename(folder)
+
+
+def last_checkpoint(folder: Path) -> tuple[Path, int] | None:
+    """The last complete checkpoint of a stage and its step; incomplete ones are removed."""
+    complete = []
+    for path in (folder / CHECKPOINTS).glob("checkpoint-*"):
+        step = path.name.rpartition("-")[2]
+        if (path / COMPLETE).is_file() and step.isdecimal():
+            complete.append((int(step), path))
+        else:
+            shutil.rmtree(path)
+    return (max(complete)[1], max(complete)[0]) if complete else None
+
+
+def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
+    """Train a stage from its last checkpoint, or from its beginning; save the model and return facts about the stage.
+
+    Raises ConfigError for settings that TRL refuses and for a full disk, MemoryShortageError when memory is short.
+    """
+    import torch
+
+    checkpoint = last_checkpoint(run.folder)
+    loaded = load_model(run.model, run.recipe.lora)
+    try:
+        trainer, facts = (_sft if isinstance(run.stage, SftStage) else _grpo)(run, loaded)
+        trainer.model.train()
+        callback = _callback(trainer, run, loaded, log, on_step_end)
+        trainer.add_callback(callback)
+        trainer.train(resume_from_checkpoint=str(checkpoint[0]) if checkpoint else None)
+    except torch.OutOfMemoryError as error:
+        raise MemoryShortageError(_memory_message(run.stage)) from error
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write to {run.folder} ({error.strerror or error}): its checkpoints are kept"
+        ) from None
+    model = trainer.accelerator.unwrap_model(trainer.model)
+    if run.recipe.lora is not None:
+        model = model.merge_and_unload()
+    save_model(loaded, model, run.folder / MODEL)
+    return {**facts, "steps": trainer.state.global_step, "stopped": callback.stopped}
+
+
+def _memory_message(stage: Stage) -> str:
+    more = "groups, samples and max_completion" if isinstance(stage, GrpoStage) else "max_length"
+    return (
+        f"the device is out of memory: lower device_batch of the stage (gradients are accumulated to the same step), "
+        f"{more}, or train an adapter with [lora]; then run the same command again"
+    )
+
+
+def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> Any:
+    """The configuration of a TRL trainer. rows: of one step. Raises ConfigError for unknown or refused settings."""
+    import torch
+
+    stage, gpu = run.stage, torch.cuda.is_available()
+    device_batch = min(stage.device_batch or rows, rows)
+    if rows % device_batch:
+        raise ConfigError(f"device_batch={device_batch} must divide the {rows} rows of a step")
+    unknown = next((name for name in stage.trl if name not in {f.name for f in dataclasses.fields(config)}), None)
+    if unknown is not None:
+        names = [field.name for field in dataclasses.fields(config)]
+        raise ConfigError(f"trl: {config.__name__} has no argument {unknown!r:.80}.{did_you_mean(unknown, names)}")
+    settings = {
+        "output_dir": str(run.folder / CHECKPOINTS),
+        "max_steps": stage.steps,
+        "per_device_train_batch_size": device_batch,
+        "gradient_accumulation_steps": rows // device_batch,
+        "learning_rate": stage.learning_rate,
+        "lr_scheduler_type": "constant_with_warmup" if stage.schedule == "constant" else stage.schedule,
+        "warmup_steps": stage.warmup_steps,
+        "logging_steps": 1,
+        "save_steps": stage.save_every,
+        "save_total_limit": 2,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": run.recipe.seed,
+        "use_cpu": not gpu,
+        "bf16": gpu and torch.cuda.is_bf16_supported(),
+        "gradient_checkpointing": gpu,
+        **values,
+        **stage.trl,
+    }
+    try:
+        return config(**settings)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"TRL refuses the settings of a stage: {error}") from None
+
+
+def _adapter(lora: Lora | None) -> Any:
+    if lora is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.modules,
+        task_type="CAUSAL_LM",
+    )
+
+
+def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    stage = run.stage
+    assert isinstance(stage, SftStage)
+    assert run.data is not None
+    lines = list(read_lines(run.data))
+    if any("messages" not in line for line in lines):
+        raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
+    names = ("messages", "tools") if any(line.get("tools") for line in lines) else ("messages",)
+    arguments = _arguments(
+        run, stage.batch, SFTConfig, max_length=stage.max_length, assistant_only_loss=True, shuffle_dataset=False
+    )
+    trainer = _build(
+        SFTTrainer,
+        model=loaded.model,
+        args=arguments,
+        train_dataset=Dataset.from_list([{name: line.get(name) for name in names} for line in lines]),
+        processing_class=loaded.tokenizer,
+        peft_config=_adapter(run.recipe.lora),
+    )
+    longest = max(len(row["input_ids"]) for row in trainer.train_dataset)
+    if longest > loaded.context:
+        warnings.warn(f"the longest trace has {longest} tokens and the model {loaded.context}", stacklevel=2)
+    return trainer, {"traces": len(lines), "longest_trace": longest}
+
+
+def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    from trl import GRPOConfig, GRPOTrainer
+
+    from factgym.integrations import trl as integration
+
+    stage = run.stage
+    assert isinstance(stage, GrpoStage)
+    env_id, config = run.recipe.env, dict(run.env_config)
+    length = integration.episode_tokens(env_id, loaded.tokenizer, **config)
+    limit = stage.max_completion or max(2 * length.completion, 64)
+    if length.prompt + limit > loaded.context:
+        warnings.warn(
+            f"prompts of {env_id} have up to {length.prompt} tokens with their tool schemas, and max_completion is "
+            f"{limit}: together more than the {loaded.context} of the model. Episodes that do not fit are cut off.",
+            UserWarning,
+            stacklevel=2,
+        )
+    rows = stage.groups * stage.samples
+    arguments = _arguments(
+        run,
+        rows,
+        GRPOConfig,
+        generation_batch_size=rows,
+        num_generations=stage.samples,
+        temperature=stage.temperature,
+        beta=stage.beta,
+        max_completion_length=limit,
+        reward_weights=integration.column_weights(env_id, **config),
+    )
+    base: Any = integration.StopWhenDone if stage.credit == "scalar" else integration.DenseCredit
+    form = {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
+    trainer = _build(
+        type("Trainer", (base, GRPOTrainer), form),
+        model=loaded.model,
+        args=arguments,
+        train_dataset=integration.dataset(env_id, indices=run.indices, **config),
+        processing_class=loaded.tokenizer,
+        environment_factory=integration.environment_factory(env_id, **config),
+        reward_funcs=integration.reward_columns(env_id, **config),
+        peft_config=_adapter(run.recipe.lora),
+    )
+    tokens = {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
+    return trainer, {"tasks": len(run.indices), "tokens": tokens}
+
+
+def _build(trainer: Any, **arguments: Any) -> Any:
+    """A trainer that prints nothing itself. Raises ConfigError with TRL's own reason for what it refuses."""
+    from transformers import PrinterCallback
+
+    try:
+        made = trainer(**arguments)
+    except FactgymError:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"TRL cannot train this model on this environment: {error}") from error
+    made.remove_callback(PrinterCallback)
+    return made
+
+
+_NAMES = {
+    "frac_reward_zero_std": "zero_signal",
+    "completions/mean_length": "length",
+    "completions/max_length": "length_max",
+    "completions/clipped_ratio": "clipped",
+    "num_tokens": "tokens",
+    "mean_token_accuracy": "token_accuracy",
+}
+_SUMMARY_KEYS = {"train_runtime", "total_flos", "train_loss"}
+
+
+def metrics_of(logs: Mapping[str, Any], total: str = "") -> dict[str, Any]:
+    """TRL's logs by names of ours. total: TRL's name of the column that holds the environment's own reward."""
+    metrics: dict[str, Any] = {}
+    components: dict[str, float] = {}
+    for name, value in logs.items():
+        if not isinstance(value, (int, float)) or value != value:
+            continue
+        if name.startswith("rewards/"):
+            column, _, kind = name.removeprefix("rewards/").rpartition("/")
+            if kind == "mean" and column != total:
+                components[column] = float(value)
+        elif "/" not in name or name in _NAMES:
+            metrics[_NAMES.get(name, name)] = value
+        elif name.startswith("factgym/"):
+            metrics[name.removeprefix("factgym/")] = value
+    return {**metrics, **({"components": components} if components else {})}
+
+
+def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end: StepEnd) -> Any:
+    from transformers import TrainerCallback
+
+    from factgym.integrations.frameworks import class_name
+
+    stage = run.stage
+
+    class Callback(TrainerCallback):  # type: ignore[misc]
+        """Passes metrics on, ends a stage without signal, and marks complete checkpoints."""
+
+        stopped: str | None = None
+        silent_steps = 0
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
+            if not logs or _SUMMARY_KEYS & set(logs):
+                return
+            log(state.global_step, metrics_of(logs, class_name(run.recipe.env)))
+            if isinstance(stage, GrpoStage) and "frac_reward_zero_std" in logs:
+                silent = logs["frac_reward_zero_std"] >= stage.stop_share
+                self.silent_steps = self.silent_steps + 1 if silent else 0
+                if self.silent_steps >= stage.stop_patience:
+                    self.stopped = (
+                        f"step {state.global_step}: for {self.silent_steps} steps at least {stage.stop_share:.0%} of "
+                        "the groups had equal rewards, and so no advantage"
+                    )
+                    control.should_training_stop = True
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            model = trainer.accelerator.unwrap_model(trainer.model)
+            on_step_end(state.global_step, dataclasses.replace(loaded, model=model))
+
+        def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            write_json(folder / COMPLETE, {"step": state.global_step, "silent_steps": self.silent_steps})
+
+    callback = Callback()
+    checkpoint = last_checkpoint(run.folder)
+    if checkpoint is not None:
+        callback.silent_steps = json.loads((checkpoint[0] / COMPLETE).read_bytes())["silent_steps"]
+    return callback
