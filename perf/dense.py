@@ -22,7 +22,8 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder
 from factgym.corpora.encode import encode_corpus
 from factgym.corpora.store import StoredCorpus
-from factgym.corpora.store_writer import SourcedPassage, write_corpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import write_corpus
 from factgym.corpora.stored_dense import StoredDense
 
 _BATCHES = (1, 8, 64)

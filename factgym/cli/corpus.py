@@ -17,7 +17,7 @@ import typer
 from factgym.cli.display import Display
 from factgym.cli.encode import encode, push
 from factgym.cli.options import IndexSettings, parse_settings
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from factgym.corpora.cooccurrence import Progress
@@ -71,15 +71,19 @@ def build(
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Skip broken records and files, and count them.")
     ] = False,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default one a core.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
 ) -> None:
-    """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete."""
+    """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete; the same command resumes an
+    interrupted build."""
     from rich.console import Console
 
     from factgym.corpora.build import DISK_RATIO, build_corpus, estimate_rows, source_files
+    from factgym.corpora.cooccurrence.building import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.mapped_files import check_output
     from factgym.corpora.splitting import Split
+    from factgym.corpora.store_writer import building_folder
 
     check_output(out, replace=force)
     if words is not None and sentences is not None:
@@ -101,10 +105,18 @@ def build(
     try:
         with _CorpusDisplay(console, "") as display:
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
+            options["jobs"] = jobs or core_count()
             corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
-        console.print("Stopped. Nothing was written.")
+        is_kept = building_folder(out).exists()
+        console.print("Stopped. The same command resumes." if is_kept else "Stopped. Nothing was written.")
         raise typer.Exit(130) from None
+    except DataError as error:
+        if not building_folder(out).exists():
+            raise
+        raise DataError(
+            f"{error} Finished parts are in {building_folder(out)}: the same command, also with --skip-bad, resumes."
+        ) from None
     seconds = time.monotonic() - started
     index = corpus.meta["bm25"]
     print(f"{out}: {len(corpus):,} passages, {index['terms']:,} terms, {index['postings']:,} postings")
@@ -385,7 +397,7 @@ class _CorpusDisplay(Display):
             return f"reading · {seconds:.0f} s"
         stage, done, total = self.progress
         if stage == "index":
-            return f"indexing {done:,}/{total:,} postings · {seconds:.0f} s"
+            return f"merging, step {done}/{total} · {seconds:.0f} s"
         return f"reading · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s · {seconds:.0f} s"
 
     def render(self, line: str) -> Any:

@@ -20,17 +20,18 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
 from factgym.corpora.byte_ranges import visible_files
-from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.cooccurrence.sources import Article, BadRecords
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.documents import Document, Folder
+from factgym.corpora.documents import Document
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
 from factgym.corpora.http_client import is_remote
 from factgym.corpora.index import kind_of
@@ -38,7 +39,9 @@ from factgym.corpora.passage_files import (
     AUTO,
     dump_files,
     iter_passages,
-    read_articles,
+    no_article,
+    read_article,
+    read_dump,
     read_texts,
     row_files,
     row_passages,
@@ -47,7 +50,8 @@ from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import PACKED, OnBad
 from factgym.corpora.splitting import Split
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
-from factgym.corpora.store_writer import OnProgress, SourcedPassage, write_corpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import Items, OnProgress, write_corpus
 from factgym.corpora.text import fold_with_offsets
 
 fcntl: ModuleType | None
@@ -130,13 +134,17 @@ def build_corpus(
     replace: bool = False,
     skip_bad: bool = False,
     bad: BadRecords | None = None,
+    jobs: int = 1,
     progress: OnProgress = lambda _: None,
 ) -> StoredCorpus:
     """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
 
+    A call that was killed is continued by the next one with the same source and split, from the folder `OUT.building`.
+
     source, layout: as in `read_passages`. split: cut texts into windows of words or sentences, instead of Markdown and text
     by section and rows not at all; each is a range of its document, verbatim. k1, b: of BM25; an index with others is built in memory. replace: replace a
-    corpus that is there. Errors as of `read_passages`, and ConfigError where `out` exists.
+    corpus that is there. jobs: processes; with several, a script must guard its start with
+    `if __name__ == "__main__":`, as processes are spawned. Errors as of `read_passages`, and ConfigError where `out` exists.
     """
     source, out = Path(source), Path(out)
     if is_stored_corpus(source):
@@ -144,16 +152,25 @@ def build_corpus(
     bad = BadRecords() if bad is None else bad
     if split is not None:
         split.check()
-    passages = _sourced_passages(source, layout, bad if skip_bad else None, split)
-
-    def notes() -> dict[str, Any]:
-        return {
-            **({"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {}),
-            **({"left_out": bad.count} if bad.count else {}),
-        }
-
-    write_corpus(passages, out, source=source.name, k1=k1, b=b, replace=replace, progress=progress, notes=notes)
+    write_corpus(
+        _source_items(source, layout, bad if skip_bad else None, split),
+        out,
+        source=source.name,
+        k1=k1,
+        b=b,
+        replace=replace,
+        jobs=jobs,
+        plan={"files": _state(source_files(source, layout)), "layout": layout, "split": split},
+        bad=bad,
+        progress=progress,
+        notes={"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {},
+    )
     return StoredCorpus(out)
+
+
+def _state(files: Iterable[Path]) -> list[list[Any]]:
+    """Return what changes when files do, without reading them: paths, sizes and times of change."""
+    return [[str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns] for file in files]
 
 
 def source_files(source: Path, layout: str = AUTO) -> list[Path]:
@@ -173,10 +190,8 @@ def estimate_rows(files: Iterable[Path]) -> int:
     return sum(file.stat().st_size * (PACKING if file.suffix.lower() in PACKED else 1) for file in files)
 
 
-def _sourced_passages(
-    path: Path, layout: str, bad: BadRecords | None, split: Split | None
-) -> Iterator[SourcedPassage]:
-    """Yield the passages of a source. bad: counts what is left out; None to raise DataError for it."""
+def _source_items(path: Path, layout: str, bad: BadRecords | None, split: Split | None) -> Items:
+    """Return what a source is read as. bad: counts what is left out; None to raise DataError for it."""
 
     def on_bad(error: DataError) -> None:
         if bad is None:
@@ -185,26 +200,56 @@ def _sourced_passages(
 
     taken = None if bad is None else on_bad
     if files := row_files(path, layout):
-        for row, source in row_passages(files, layout, taken):
-            yield from [SourcedPassage(row, source)] if split is None else _split_row(row, source, split)
-        return
+        return Items(row_passages(files, layout, taken), partial(_row_item, split), _row_size)
     if dump_files(path, layout):
-        for article in read_articles(path, taken):
-            yield from _document_passages(article, article.text, split)
-        return
-    yield from _folder_passages(path, read_texts(path, taken), on_bad, split)
+        return Items(read_dump(path, taken), partial(_article_item, split), _article_size, str(no_article(path)))
+    return Items(_folder_texts(path, taken, on_bad), partial(_text_item, split), _text_size)
 
 
-def _folder_passages(path: Path, folder: Folder, on_bad: OnBad, split: Split | None) -> Iterator[SourcedPassage]:
+def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterable[SourcedPassage]:
+    return (SourcedPassage(*item),) if split is None else _split_row(*item, split)
+
+
+def _row_size(item: tuple[Passage, str]) -> int:
+    return len(item[0].text)
+
+
+def _article_item(split: Split | None, article: Article) -> Iterable[SourcedPassage]:
+    document = read_article(article)
+    return _document_passages(document, document.text, split)
+
+
+def _article_size(article: Article) -> int:
+    return len(article.wikitext)
+
+
+class _Text(NamedTuple):
+    """A document, and the text that offsets refer to."""
+
+    document: Document
+    original: str
+
+
+def _folder_texts(path: Path, taken: OnBad | None, on_bad: OnBad) -> Iterator[_Text]:
+    folder = read_texts(path, taken)
     for file in folder.skipped:
         on_bad(DataError(f"{file.path}: {file.reason}."))
     root = path.parent if path.is_file() else path
     for document in folder.documents:
-        original, name = document.text, document.path.lower()
-        if not original and not name.endswith(".jsonl"):
+        original = document.text
+        if not original and not document.path.lower().endswith(".jsonl"):
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 original = (root / document.path).read_text("utf-8-sig")
-        yield from _document_passages(document, original, split, has_pages=name.endswith(".pdf"))
+        yield _Text(document, original)
+
+
+def _text_item(split: Split | None, item: _Text) -> Iterable[SourcedPassage]:
+    has_pages = item.document.path.lower().endswith(".pdf")
+    return _document_passages(item.document, item.original, split, has_pages)
+
+
+def _text_size(item: _Text) -> int:
+    return len(item.original) + sum(len(passage.text) for passage in item.document.passages)
 
 
 def _document_passages(
@@ -324,9 +369,8 @@ def cached_corpus(source: Path, layout: str = AUTO) -> StoredCorpus | None:
     is without reading them again. None, with a warning, where the cache cannot be written.
     """
     files = source_files(source, layout)
-    state = [[str(file.resolve()), (stat := file.stat()).st_size, stat.st_mtime_ns] for file in files]
     folder = cache_folder() / "corpora"
-    record = folder / f"{_digest(['record', state])}.json"
+    record = folder / f"{_digest(['record', _state(files)])}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder / f"{record.stem}.lock"):

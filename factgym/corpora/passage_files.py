@@ -27,7 +27,7 @@ from typing import Any, Final, NamedTuple
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import visible_files
-from factgym.corpora.cooccurrence.sources import Source, is_dump_name
+from factgym.corpora.cooccurrence.sources import Article, Source, is_dump_name
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import (
     EXTRACTED_GLOB,
@@ -77,25 +77,41 @@ def dump_files(path: Path, layout: str = AUTO) -> list[Path]:
 
 
 def read_articles(path: Path, on_bad: OnBad | None = None) -> Iterator[Document]:
-    """Yield the articles of a Wikipedia dump: with the page's id, its title as path, the text of `strip_wikitext`.
+    """Yield the articles of a Wikipedia dump. Arguments and errors as of `read_dump`, and DataError without a text."""
+    is_empty = True
+    for article in read_dump(path, on_bad):
+        document = read_article(article)
+        is_empty = is_empty and not document.passages
+        yield document
+    if is_empty:
+        raise no_article(path)
+
+
+def read_dump(path: Path, on_bad: OnBad | None = None) -> Iterator[Article]:
+    """Yield the articles of a Wikipedia dump as they are written there.
 
     on_bad: takes the error of a broken page, which is left out. Raises MissingExtraError (extra `wikipedia`), and
-    DataError for a broken page, and where there is no article.
+    DataError for a broken page.
     """
 
     def report(fault: str) -> None:
         if on_bad is not None:
             on_bad(DataError(f"{fault}."))
 
-    is_empty = True
-    for article in Source(path, form=DUMP).articles(report if on_bad is not None else None):
-        text, blocks = read_wikitext(clean_text(article.wikitext))
-        title = " ".join(clean_text(article.title).split())[:MAX_TITLE_CHARS]
-        document = make_document(article.id[:MAX_ID_CHARS], title, blocks, MAX_PASSAGE_CHARS)
-        is_empty = is_empty and not document.passages
-        yield replace(document, path=title, text=text)
-    if is_empty:
-        raise DataError(f"{path}: no article with text in this dump. Give a …pages-articles….xml of MediaWiki.")
+    return Source(path, form=DUMP).articles(report if on_bad is not None else None)
+
+
+def read_article(article: Article) -> Document:
+    """Return an article with the page's id, its title as path, the text of `strip_wikitext`."""
+    text, blocks = read_wikitext(clean_text(article.wikitext))
+    title = " ".join(clean_text(article.title).split())[:MAX_TITLE_CHARS]
+    document = make_document(article.id[:MAX_ID_CHARS], title, blocks, MAX_PASSAGE_CHARS)
+    return replace(document, path=title, text=text)
+
+
+def no_article(path: Path) -> DataError:
+    """Return the error for a dump without a text."""
+    return DataError(f"{path}: no article with text in this dump. Give a …pages-articles….xml of MediaWiki.")
 
 
 def read_texts(path: Path, on_bad: OnBad | None = None) -> Folder:

@@ -105,7 +105,7 @@ class StoredCorpus(Corpus):
             last = min(first + _BLOCK, self._count)
             offsets = self._fields[FIELDS * first : FIELDS * last + 1].tolist()
             raw = self._text[offsets[0] : offsets[-1]].tobytes()
-            fields = _split(raw, offsets)
+            fields = split_fields(raw, offsets)
             for i in range(0, len(fields), FIELDS):
                 yield Passage(fields[i], fields[i + 1], fields[i + 3])
 
@@ -129,10 +129,10 @@ class StoredCorpus(Corpus):
 
     def _read_fields(self, index: int) -> list[str]:
         offsets = self._fields[FIELDS * index : FIELDS * (index + 1) + 1].tolist()
-        return _split(self._text[offsets[0] : offsets[-1]].tobytes(), offsets)
+        return split_fields(self._text[offsets[0] : offsets[-1]].tobytes(), offsets)
 
 
-def _split(raw: bytes, offsets: Sequence[int]) -> list[str]:
+def split_fields(raw: bytes, offsets: Sequence[int]) -> list[str]:
     """Return the texts between offsets, of which the first is that of `raw`."""
     base = offsets[0]
     return [raw[start - base : end - base].decode("utf-8", ENCODING_ERRORS) for start, end in pairwise(offsets)]

@@ -1,50 +1,71 @@
-"""Write a corpus with its BM25 index to disk as a stream; see `factgym.corpora.store` for the files.
+"""Write a corpus with its BM25 index to disk, out of core, on several cores and resumable.
 
-Memory grows with the vocabulary and some bytes a passage (0.56 GB for a million generated passages, of which the reader's
-table of ids takes a part); the rest is mapped files. Postings go to a temporary file in the order of the passages
-and from there to their places, whose ranges follow from the frequencies of the terms: a counting sort, out of core.
+The passages of a source are counted in chunks (`factgym.corpora.store_chunks`), by workers, in a folder beside the
+destination, `OUT.building`. When all chunks are there they are merged: passages one after the other, postings to their places,
+which follow from the frequencies of the terms: a counting sort, out of core. A build that was killed is started again
+with the same arguments: chunks that are there are used, and the result is the same, byte for byte, for any number of workers.
+Memory grows with the vocabulary, some bytes a passage and the chunks in work.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
-from itertools import count
+from functools import partial
+from itertools import chain, count, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from factgym.core.errors import DataError
-from factgym.corpora.bm25 import ANALYSER, K1, B, check_parameters, lucene_idf, passage_terms
-from factgym.corpora.corpus import Passage
-from factgym.corpora.mapped_files import NpyWriter, atomic_folder, hash_key, pad_file, write_manifest
-from factgym.corpora.store import ENCODING_ERRORS, KIND, TEXT, VERSION
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.bm25 import ANALYSER, K1, B, check_parameters, lucene_idf
+from factgym.corpora.cooccurrence.building import (
+    Run,
+    discard_other_plan,
+    locked_folder,
+    remove_folder,
+    run_tasks,
+)
+from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.mapped_files import (
+    NpyWriter,
+    check_output,
+    hash_key,
+    pad_file,
+    replace_folder,
+    write_manifest,
+)
+from factgym.corpora.store import FIELDS, KIND, TEXT, VERSION, split_fields
 from factgym.corpora.store_bm25 import INDEX, TERMS, saved_params
+from factgym.corpora.store_chunks import (
+    CHUNK_CHARS,
+    CHUNK_ITEMS,
+    SourcedPassage,
+    TermChunk,
+    TextChunk,
+    chunk_path,
+    chunk_tasks,
+    finished_passages,
+    read_chunk,
+    write_chunk,
+)
 
 MAX_PASSAGES = 2**31 - 1
 """Postings name passages by 32-bit numbers, as those of bm25s do."""
 
-_CHUNK = 20_000
-"""Passages whose postings are counted together."""
-
-
-class SourcedPassage(NamedTuple):
-    """A passage with its document ("" for none) and its character offsets there, -1 where unknown."""
-
-    passage: Passage
-    document: str = ""
-    start: int = -1
-    end: int = -1
+_READ = "read.json"
+"""Written when all chunks are there."""
 
 
 class BuildProgress(NamedTuple):
-    """stage: "read" or "index". done: passages, or postings. total: None where unknown."""
+    """stage: "read" or "index". done: passages, or steps. total: None where unknown."""
 
     stage: str
     done: int
@@ -54,72 +75,186 @@ class BuildProgress(NamedTuple):
 OnProgress = Callable[[BuildProgress], None]
 
 
+def _same(passage: SourcedPassage) -> tuple[SourcedPassage]:
+    return (passage,)
+
+
+def _text_size(passage: SourcedPassage) -> int:
+    return len(passage.passage.text)
+
+
+class Items(NamedTuple):
+    """What a source is read as. expand: makes passages of an item, in a worker. weigh: the characters of an item."""
+
+    items: Iterable[Any]
+    expand: Callable[[Any], Iterable[SourcedPassage]] = _same
+    weigh: Callable[[Any], int] = _text_size
+    empty: str = ""
+    """The error where there is no passage."""
+
+
+def building_folder(out: Path) -> Path:
+    """Return the folder in which the corpus `out` is built."""
+    return out.with_name(f"{out.name}.building")
+
+
 def write_corpus(
-    passages: Iterable[SourcedPassage],
+    source_items: Items | Iterable[SourcedPassage],
     out: Path,
     *,
     source: str,
     k1: float = K1,
     b: float = B,
     replace: bool = False,
+    jobs: int = 1,
+    plan: Mapping[str, Any] | None = None,
+    bad: BadRecords | None = None,
     progress: OnProgress = lambda _: None,
-    notes: Callable[[], Mapping[str, Any]] = dict,
+    notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write passages and their BM25 index to the folder `out`, which appears when it is whole.
 
-    source: a description for the manifest. replace: replace a corpus that is there. notes: more entries of the
-    manifest, asked for when all passages are read. Raises DataError for a repeated id,
-    for no passage and for more than `MAX_PASSAGES`, ConfigError for parameters out of range and where `out` exists.
+    source: a description for the manifest. replace: replace a corpus that is there. jobs: processes. plan: identifies the
+    items; what an interrupted call with the same plan has counted is used, None to begin anew. bad: counts what the items
+    leave out. notes: more entries of the manifest. Raises DataError for a repeated id, for no passage and for more
+    than `MAX_PASSAGES`, ConfigError for parameters out of range and where `out` exists.
     """
     check_parameters(k1, b)
-    with atomic_folder(out, replace=replace) as folder:
-        (folder / INDEX).mkdir()
-        postings = _Postings(folder / "postings.partial")
-        fingerprint, text_bytes, keys = hashlib.sha256(), 0, array("Q")
-        with ExitStack() as files:
-            text = files.enter_context((folder / TEXT).open("wb"))
-            fields = files.enter_context(NpyWriter(folder / "fields.npy", "<u8"))
-            spans = files.enter_context(NpyWriter(folder / "spans.npy", "<i8"))
-            files.enter_context(postings)
-            starts, offsets = array("Q"), array("q")
-            for number, (passage, document, start, end) in enumerate(passages, start=1):
-                strings = (passage.id, passage.title, document, passage.text)
-                raw = [string.encode("utf-8", ENCODING_ERRORS) for string in strings]
-                for part in raw:
-                    starts.append(text_bytes)
-                    text_bytes += len(part)
-                text.write(b"".join(raw))
-                offsets.extend((start, end))
-                keys.append(hash_key(raw[0]))
+    check_output(out, replace=replace)
+    if jobs < 1:
+        raise ConfigError(f"jobs is {jobs}; it must be at least 1")
+    bad = BadRecords() if bad is None else bad
+    entries = source_items if isinstance(source_items, Items) else Items(source_items)
+    folder = building_folder(out)
+    try:
+        with locked_folder(folder, resume=plan is not None):
+            discard_other_plan(
+                folder,
+                {**(plan or {}), "version": VERSION, "analyser": ANALYSER, "chunk": [CHUNK_ITEMS, CHUNK_CHARS]},
+            )
+            try:
+                _build(entries, folder, source, k1, b, jobs, bad, progress, notes or {})
+                check_output(out, replace=replace)
+                replace_folder(folder / "corpus", out)
+            except BaseException:
+                if plan is None or not chunk_path(folder, 0, TermChunk).exists():
+                    remove_folder(folder)
+                raise
+            remove_folder(folder)
+    except OSError as error:
+        raise DataError(f"{out} cannot be written ({error.strerror or error}). Make room, or name another.") from None
+
+
+def _build(
+    entries: Items,
+    folder: Path,
+    source: str,
+    k1: float,
+    b: float,
+    jobs: int,
+    bad: BadRecords,
+    progress: OnProgress,
+    notes: Mapping[str, Any],
+) -> None:
+    """Write the corpus to the folder `corpus` of the build."""
+    tasks = chunk_tasks(entries.items, folder, entries.expand, entries.weigh)
+    is_read = (folder / _READ).is_file()
+    # A process is started for each of several chunks, none for a single one.
+    first = [] if is_read else list(islice(tasks, 2))
+    with run_tasks(jobs if is_read or len(first) > 1 else 1, "fewer jobs (--jobs)") as run:
+        if not is_read:
+            state = {"chunks": _count(chain(first, tasks), run, progress), "bad": bad.count, "messages": bad.messages}
+            (folder / _READ).write_text(json.dumps(state), "utf-8")
+        state = json.loads((folder / _READ).read_text("utf-8"))
+        bad.count, bad.messages[:] = state["bad"], state["messages"]
+        out = folder / "corpus"
+        shutil.rmtree(out, ignore_errors=True)
+        (out / INDEX).mkdir(parents=True)
+        merge = _Merge(folder, out, range(state["chunks"]), k1, b, jobs)
+        steps = 1 + jobs
+        progress(BuildProgress("index", 0, steps))
+        texts: _Texts | None = None
+        for done, result in enumerate(run(_call, merge.steps()), 1):
+            texts = texts or result
+            progress(BuildProgress("index", done, steps))
+    assert texts is not None
+    if not texts.passages and entries.empty:
+        raise DataError(entries.empty)
+    if not texts.passages or texts.passages > MAX_PASSAGES:
+        raise DataError(f"{source} has {texts.passages:,} passages; a corpus has 1 to {MAX_PASSAGES:,}")
+    for name in (TEXT, TERMS):
+        pad_file(out / name)
+    left_out = {"left_out": bad.count} if bad.count else {}
+    meta = {
+        **{"passages": texts.passages, "fingerprint": texts.fingerprint, "source": source, "analyser": ANALYSER},
+        **notes,
+        **left_out,
+        "bm25": {"k1": k1, "b": b, **merge.statistics},
+    }
+    params = f"{INDEX}/params.index.json"
+    sizes = {TEXT: texts.bytes, TERMS: merge.terms_bytes, params: pad_file(out / params)}
+    write_manifest(out, KIND, VERSION, meta, sizes)
+
+
+def _count(tasks: Iterable[Any], run: Run, progress: OnProgress) -> int:
+    """Write the chunks that are missing; return the number of all."""
+    chunks = done = 0
+
+    def missing() -> Iterator[Any]:
+        nonlocal chunks, done
+        for task in tasks:
+            chunks += 1
+            if (passages := finished_passages(task)) is None:
+                yield task
+            else:
+                done += passages
+                progress(BuildProgress("read", done))
+
+    for passages in run(write_chunk, missing()):
+        done += passages
+        progress(BuildProgress("read", done))
+    progress(BuildProgress("read", done, done))
+    return chunks
+
+
+def _call(step: Callable[[], Any]) -> Any:
+    return step()
+
+
+class _Texts(NamedTuple):
+    passages: int
+    bytes: int
+    fingerprint: str
+
+
+def _write_texts(folder: Path, out: Path, chunks: range) -> _Texts:
+    """Write the passages one after the other, and the table of ids."""
+    fingerprint, text_bytes, keys, has_spans = hashlib.sha256(), 0, array("Q"), False
+    with (
+        (out / TEXT).open("wb") as text,
+        NpyWriter(out / "fields.npy", "<u8") as fields,
+        NpyWriter(out / "spans.npy", "<i8") as spans,
+    ):
+        for number in chunks:
+            chunk = read_chunk(folder, number, TextChunk)
+            raw = chunk.text.tobytes()
+            text.write(raw)
+            fields.append(chunk.starts + np.uint64(text_bytes))
+            spans.append(chunk.spans)
+            has_spans = has_spans or bool(np.any(chunk.spans >= 0))
+            offsets = [*chunk.starts.tolist(), len(raw)]
+            for i in range(0, len(offsets) - 1, FIELDS):
                 # As `Corpus.fingerprint` computes it.
-                fingerprint.update(json.dumps([passage.id, passage.title, passage.text]).encode())
-                postings.add(passage_terms(passage))
-                if number % _CHUNK == 0:
-                    postings.flush()
-                    for writer, values in ((fields, starts), (spans, offsets)):
-                        writer.append(np.array(values))
-                        del values[:]
-                    progress(BuildProgress("read", number))
-            fields.append(np.append(np.array(starts, np.uint64), np.uint64(text_bytes)))
-            spans.append(np.array(offsets, np.int64))
-        if not keys or len(keys) > MAX_PASSAGES:
-            raise DataError(f"{source} has {len(keys):,} passages; a corpus has 1 to {MAX_PASSAGES:,}")
-        progress(BuildProgress("read", len(keys), len(keys)))
-        _write_ids(folder, np.array(keys, np.uint64))
-        statistics, terms_bytes = postings.write_index(folder / INDEX, k1, b, progress)
-        if not _has_spans(folder):
-            (folder / "spans.npy").unlink()
-        for name in (TEXT, TERMS):
-            pad_file(folder / name)
-        meta = {
-            **{"passages": len(keys), "fingerprint": fingerprint.hexdigest(), "source": source, "analyser": ANALYSER},
-            **notes(),
-            "bm25": {"k1": k1, "b": b, **statistics},
-        }
-        params = f"{INDEX}/params.index.json"
-        write_manifest(
-            folder, KIND, VERSION, meta, {TEXT: text_bytes, TERMS: terms_bytes, params: pad_file(folder / params)}
-        )
+                id_, title, _, body = split_fields(raw[offsets[i] : offsets[i + FIELDS]], offsets[i : i + FIELDS + 1])
+                fingerprint.update(json.dumps([id_, title, body]).encode())
+                keys.append(hash_key(raw[offsets[i] : offsets[i + 1]]))
+            text_bytes += len(raw)
+        fields.append(np.array([text_bytes], np.uint64))
+    if keys:
+        _write_ids(out, np.array(keys, np.uint64))
+    if not has_spans:
+        (out / "spans.npy").unlink()
+    return _Texts(len(keys), text_bytes, fingerprint.hexdigest())
 
 
 def _write_ids(folder: Path, keys: NDArray[np.uint64]) -> None:
@@ -128,7 +263,7 @@ def _write_ids(folder: Path, keys: NDArray[np.uint64]) -> None:
     ascending = keys[order]
     equal = np.flatnonzero(ascending[1:] == ascending[:-1])
     if len(equal):
-        fields = np.lib.format.open_memmap(folder / "fields.npy", mode="r")
+        fields = open_memmap(folder / "fields.npy", mode="r")
         text = np.memmap(folder / TEXT, np.uint8, "r")
         for i in equal:
             ids = [text[int(fields[4 * j]) : int(fields[4 * j + 1])].tobytes() for j in order[i : i + 2].tolist()]
@@ -140,120 +275,105 @@ def _write_ids(folder: Path, keys: NDArray[np.uint64]) -> None:
             writer.append(values)
 
 
-def _has_spans(folder: Path) -> bool:
-    spans = np.lib.format.open_memmap(folder / "spans.npy", mode="r")
-    return any(bool(np.any(spans[start : start + 1_000_000] >= 0)) for start in range(0, len(spans), 1_000_000))
+class _Merge:
+    """The merging of chunks: steps that run in parallel, but for the vocabulary, which is made between them."""
 
+    def __init__(self, folder: Path, out: Path, chunks: range, k1: float, b: float, jobs: int) -> None:
+        self._folder, self._index, self._chunks = folder, out / INDEX, chunks
+        self._k1, self._b, self._jobs = k1, b, jobs
+        self.statistics: dict[str, Any] = {}
+        self.terms_bytes = 0
 
-class _Postings:
-    """Terms of passages, counted in chunks that are kept in a temporary file; a context manager."""
+    def steps(self) -> Iterator[Callable[[], Any]]:
+        """Yield what is to be called; the first call returns `_Texts`."""
+        yield partial(_write_texts, self._folder, self._index.parent, self._chunks)
+        starts, average = self._write_vocabulary()
+        # Terms in ranges of about as many postings.
+        shares = [int(starts[-1]) * i // self._jobs for i in range(1, self._jobs)]
+        bounds = [0, *np.searchsorted(starts[:-1], shares).tolist(), len(starts) - 1]
+        for low, high in pairwise(bounds):
+            yield partial(
+                _write_postings, self._folder, self._index, self._chunks, low, high, self._k1, self._b, average
+            )
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = path.open("wb")
+    def _write_vocabulary(self) -> tuple[NDArray[np.int64], float]:
+        """Write the table of terms; return the first posting of each, and the average length of a passage."""
         # A term gets the next number when it is first seen.
-        self._numbers: defaultdict[str, int] = defaultdict(count().__next__)
-        self._tokens, self._lengths = array("I"), array("I")
-        self._flushed = 0
-        self._chunks: list[int] = []
-
-    def add(self, words: list[str]) -> None:
-        """Add the terms of the next passage."""
-        self._tokens.extend(map(self._numbers.__getitem__, words))
-        self._lengths.append(len(words))
-
-    def flush(self) -> None:
-        """Write the postings (term, passage, frequency) of the passages since the last call, ordered by term."""
-        lengths = np.array(self._lengths[self._flushed :], np.uint64)
-        # Term and passage in one 64-bit number each: sorting counts equal pairs, and orders them.
-        pairs = np.array(self._tokens, np.uint64) << np.uint64(32)
-        pairs |= np.repeat(
-            np.arange(self._flushed, self._flushed + len(lengths), dtype=np.uint64), lengths.astype(np.int64)
-        )
-        unique, frequencies = np.unique(pairs, return_counts=True)
-        for column in (unique >> np.uint64(32), unique & np.uint64(0xFFFFFFFF), frequencies):
-            self._file.write(column.astype("<u4").tobytes())
-        self._chunks.append(len(unique))
-        self._flushed = len(self._lengths)
-        del self._tokens[:]
-
-    def __enter__(self) -> _Postings:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if exception[0] is None:
-            self.flush()
-        self._file.close()
-
-    def write_index(self, folder: Path, k1: float, b: float, progress: OnProgress) -> tuple[Mapping[str, Any], int]:
-        """Write the index; return its numbers for the manifest, and the bytes of the terms. Removes the chunks."""
-        terms = list(self._numbers)
-        rank = self._write_terms(folder, terms)
-        document_frequencies = np.zeros(len(terms), np.int64)
-        for numbers, _, _ in self._read():
-            np.add.at(document_frequencies, rank[numbers], 1)
+        numbers: defaultdict[bytes, int] = defaultdict(count().__next__)
+        frequencies, total, length = np.zeros(0, np.int64), 0, 0
+        for number in self._chunks:
+            chunk = read_chunk(self._folder, number, TermChunk)
+            columns = np.fromiter(map(numbers.__getitem__, chunk.words()), np.int64, len(chunk.term_ends))
+            np.save(_columns_path(self._folder, number), columns.astype(np.uint32))
+            frequencies = np.append(frequencies, np.zeros(len(numbers) - len(frequencies), np.int64))
+            frequencies[columns] += chunk.frequencies  # no term is in a chunk twice
+            total, length = total + len(chunk.lengths), length + int(chunk.lengths.sum(dtype=np.int64))
+        rank, self.terms_bytes = _write_terms(self._index, list(numbers))
+        document_frequencies = np.empty(len(rank), np.int64)
+        document_frequencies[rank] = frequencies
         starts = np.append(0, np.cumsum(document_frequencies))
-        lengths = np.array(self._lengths, np.float64)
-        total, postings = len(lengths), int(starts[-1])
-        average = float(lengths.sum()) / total if total else 0.0
+        postings, average = int(starts[-1]), float(length) / total if total else 0.0
         # Logarithms by `math.log`, as all engines compute them: NumPy's may differ in the last bit.
         values, inverse = np.unique(document_frequencies, return_inverse=True)
-        idf = np.array([lucene_idf(int(value), total) for value in values])[inverse]
-        shape = (postings,)
-        scores = (
-            np.lib.format.open_memmap(folder / "data.csc.index.npy", "w+", np.dtype("<f8"), shape)
-            if postings
-            else None
-        )
-        passages = (
-            np.lib.format.open_memmap(folder / "indices.csc.index.npy", "w+", np.dtype("<i4"), shape)
-            if postings
-            else None
-        )
-        next_free, done = starts[:-1].copy(), 0
-        for numbers, positions, frequencies in self._read():
-            if scores is None or passages is None or not len(numbers):
-                continue
-            # Equal terms are neighbours in a chunk. `within` counts from 0 in each run, so a posting's place is the
-            # next free one of its term plus that. Chunks come in the order of passages, so columns are ascending.
-            columns = rank[numbers]
-            bounds = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1]))
-            runs = np.diff(np.append(bounds, len(numbers)))
-            within = np.arange(len(numbers)) - np.repeat(bounds, runs)
-            slots = next_free[columns] + within
-            next_free[columns[bounds]] += runs
-            tf = frequencies.astype(np.float64)
-            scores[slots] = idf[columns] * (tf / (k1 * ((1 - b) + b * lengths[positions] / average) + tf))
-            passages[slots] = positions
-            done += len(numbers)
-            progress(BuildProgress("index", done, postings))
+        np.save(self._folder / "rank.npy", rank)
+        np.save(self._folder / "idf.npy", np.array([lucene_idf(int(value), total) for value in values])[inverse])
         for name, dtype in (("data.csc.index.npy", "<f8"), ("indices.csc.index.npy", "<i4")):
-            if not postings:
-                NpyWriter(folder / name, dtype).__exit__(None, None, None)
-        with NpyWriter(folder / "indptr.csc.index.npy", "<i8") as writer:
+            if postings:
+                open_memmap(self._index / name, "w+", np.dtype(dtype), (postings,))
+            else:
+                NpyWriter(self._index / name, dtype).__exit__(None, None, None)
+        with NpyWriter(self._index / "indptr.csc.index.npy", "<i8") as writer:
             writer.append(starts)
-        (folder / "params.index.json").write_text(json.dumps(saved_params(k1, b, total)), encoding="utf-8")
-        self._path.unlink()
-        numbers_of = {"terms": len(terms), "postings": postings, "average_length": average}
-        return numbers_of, sum(len(term.encode("utf-8", ENCODING_ERRORS)) for term in terms)
+        params = json.dumps(saved_params(self._k1, self._b, total))
+        (self._index / "params.index.json").write_text(params, encoding="utf-8")
+        self.statistics = {"terms": len(rank), "postings": postings, "average_length": average}
+        return starts, average
 
-    def _write_terms(self, folder: Path, terms: list[str]) -> NDArray[np.int64]:
-        """Write the table of terms in the order of their hashes; return the place of each in it."""
-        raw = [term.encode("utf-8", ENCODING_ERRORS) for term in terms]
-        keys = np.array([hash_key(word) for word in raw], np.uint64)
-        order = np.argsort(keys, kind="stable")
-        with (folder / Path(TERMS).name).open("wb") as file:
-            file.writelines(raw[i] for i in order.tolist())
-        ends = np.cumsum([0, *(len(raw[i]) for i in order.tolist())])
-        for name, values in (("term_keys.npy", keys[order]), ("term_offsets.npy", ends)):
-            with NpyWriter(folder / name, "<u8") as writer:
-                writer.append(values)
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        return rank
 
-    def _read(self) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint32]]]:
-        with self._path.open("rb") as file:
-            for size in self._chunks:
-                numbers, positions, frequencies = (np.frombuffer(file.read(4 * size), "<u4") for _ in range(3))
-                yield numbers, positions, frequencies
+def _columns_path(folder: Path, number: int) -> Path:
+    return folder / f"columns-{number:06d}.npy"
+
+
+def _write_postings(
+    folder: Path, index: Path, chunks: range, low: int, high: int, k1: float, b: float, average: float
+) -> None:
+    """Write the postings of the terms in columns `low` to `high`."""
+    starts = open_memmap(index / "indptr.csc.index.npy", "r")
+    if starts[low] == starts[high]:
+        return
+    rank, idf = open_memmap(folder / "rank.npy", "r"), open_memmap(folder / "idf.npy", "r")[low:high]
+    scores = open_memmap(index / "data.csc.index.npy", "r+")
+    passages = open_memmap(index / "indices.csc.index.npy", "r+")
+    next_free, first = np.array(starts[low:high]), 0
+    for number in chunks:
+        chunk = read_chunk(folder, number, TermChunk)
+        terms = rank[open_memmap(_columns_path(folder, number), "r")] - low
+        is_here = (terms >= 0) & (terms < high - low)
+        is_posted = np.repeat(is_here, chunk.frequencies)
+        terms, runs = terms[is_here], chunk.frequencies[is_here].astype(np.int64)
+        positions, tf = chunk.passages[is_posted], chunk.counts[is_posted].astype(np.float64)
+        # Postings of a term are neighbours in a chunk. `within` counts from 0 in each run, so a posting's place is the
+        # next free one of its term plus that. Chunks come in the order of passages, so columns are ascending.
+        columns = np.repeat(terms, runs)
+        within = np.arange(len(columns)) - np.repeat(np.cumsum(runs) - runs, runs)
+        slots = next_free[columns] + within
+        next_free[terms] += runs
+        lengths = chunk.lengths.astype(np.float64)
+        scores[slots] = idf[columns] * (tf / (k1 * ((1 - b) + b * lengths[positions] / average) + tf))
+        passages[slots] = positions.astype(np.int64) + first
+        first += len(lengths)
+
+
+def _write_terms(folder: Path, words: list[bytes]) -> tuple[NDArray[np.int64], int]:
+    """Write the table of terms in the order of their hashes; return the place of each in it, and their bytes."""
+    keys = np.array([hash_key(word) for word in words], np.uint64)
+    order = np.argsort(keys, kind="stable")
+    with (folder / Path(TERMS).name).open("wb") as file:
+        file.writelines(words[i] for i in order.tolist())
+    ends = np.cumsum([0, *(len(words[i]) for i in order.tolist())])
+    for name, values in (("term_keys.npy", keys[order]), ("term_offsets.npy", ends)):
+        with NpyWriter(folder / name, "<u8") as writer:
+            writer.append(values)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank, int(ends[-1])

@@ -16,7 +16,8 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, shared_encoder
 from factgym.corpora.encode import EncodeProgress, encode_corpus
 from factgym.corpora.store import StoredCorpus
-from factgym.corpora.store_writer import SourcedPassage, write_corpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import write_corpus
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

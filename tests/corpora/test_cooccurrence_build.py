@@ -204,11 +204,12 @@ def test_a_build_that_was_killed_while_it_removed_its_folder_starts_anew(
     documents, target = documents_of(3, 40), tmp_path / "x.cooc"
 
     def remove_one(folder: Path) -> None:
-        next(folder.glob("part-*-run-*")).unlink()
-        raise KeyboardInterrupt
+        for file in folder.glob("part-*-run-*"):
+            file.unlink()
+            raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr("factgym.corpora.cooccurrence.build.shutil.rmtree", remove_one)
+        patched.setattr("factgym.corpora.cooccurrence.building._clear", remove_one)
         build_index(documents, target, workers=1)
     build_index(documents, target, workers=1)
     assert same(open_index(target, verify=True), memory_index(text for _, text in documents))

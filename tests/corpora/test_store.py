@@ -27,7 +27,8 @@ from factgym.corpora.index import build_index
 from factgym.corpora.mapped_files import equal_range
 from factgym.corpora.store import StoredCorpus, is_stored_corpus
 from factgym.corpora.store_bm25 import StoredBm25, kernels_module
-from factgym.corpora.store_writer import SourcedPassage, write_corpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import write_corpus
 from factgym.corpora.text import terms
 
 DRAW = random.Random("store")

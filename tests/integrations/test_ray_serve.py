@@ -24,7 +24,8 @@ from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder
 from factgym.corpora.index import Hit, build_index
 from factgym.corpora.store import StoredCorpus
-from factgym.corpora.store_writer import SourcedPassage, write_corpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import write_corpus
 from factgym.integrations.ray_serve import ray_index
 
 WORDS = [

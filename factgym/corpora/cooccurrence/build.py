@@ -9,24 +9,22 @@ and the settings are unchanged, and starts anew if not.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import json
-import multiprocessing
-import os
-import shutil
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.cooccurrence.building import (
+    core_count,
+    discard_other_plan,
+    locked_folder,
+    raise_file_limit,
+    remove_folder,
+    run_tasks,
+)
 from factgym.corpora.cooccurrence.engine import LARGE_INDEX, counting_kernels
 from factgym.corpora.cooccurrence.postings import block_counts
 from factgym.corpora.cooccurrence.segments import (
@@ -44,28 +42,16 @@ from factgym.corpora.cooccurrence.sources import Source
 from factgym.corpora.cooccurrence.store import (
     INDEX_KIND,
     Array,
-    atomic_write,
     check_positions,
     open_container,
     write_container,
 )
 from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case
 
-fcntl: ModuleType | None
-resource: ModuleType | None
-try:
-    import fcntl
-    import resource
-except ImportError:  # not on this system
-    fcntl = resource = None
-
 MEMORY_MB = 1024
 _TOKEN_CHARS = 5
 """Estimated characters per token, for the size of an iterable's batches."""
 _MAX_MESSAGES = 20
-
-Run = Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]
-"""Maps a function over tasks; results come in the order of completion."""
 
 
 class Progress(NamedTuple):
@@ -114,7 +100,7 @@ def build_index(
     Raises `ConfigError` for a setting, `DataError` for documents that cannot be read or are too many.
     """
     if workers is None:
-        workers = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        workers = core_count()
     if workers < 1:
         raise ConfigError(f"workers is at least 1, not {workers!r}")
     if case not in ("keep", "fold"):
@@ -126,10 +112,10 @@ def build_index(
         raise ConfigError(f"{target} is a folder: name the file that the index is to become")
     folder = target.with_name(f"{target.name}.building")
     report = progress or (lambda _: None)
-    _raise_file_limit()
-    with _locked_folder(folder, resume), _run_tasks(workers) as run:
+    raise_file_limit()
+    with locked_folder(folder, resume), run_tasks(workers, "less memory_mb or fewer workers") as run:
         source = documents.fingerprint() if isinstance(documents, Source) else None
-        _discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
+        discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
         worker_memory = (memory_mb << 20) // workers
         part_tasks = _part_tasks(documents, folder, case, worker_memory // TOKEN_BYTES)
         part_count = len(documents.parts) if isinstance(documents, Source) else None
@@ -153,105 +139,10 @@ def build_index(
         meta = {"case": case, "tokenizer": TOKENIZER, "tokens": tokens, "documents": document_count, "source": source}
         words = _write_index(folder / "index", [task.path for task in slices], meta)
         (folder / "index").replace(target)
-    _remove(folder)
+    remove_folder(folder)
     report(Progress("write", 1, 1, tokens, document_count))
     bad, messages = sum(part.bad for part in parts), [message for part in parts for message in part.messages]
     return Built(target, tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
-
-
-@contextlib.contextmanager
-def _locked_folder(folder: Path, resume: bool) -> Iterator[None]:
-    """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""
-    if folder.exists() and not resume:
-        _remove(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("w")
-    except OSError as error:
-        raise ConfigError(
-            f"{folder} cannot be made ({error.strerror}): the index is built there before it is moved to its place"
-        ) from None
-    with lock:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(
-                    f"another process is building there: {folder}. Wait for it, or name another destination."
-                ) from None
-        for partial in folder.glob(".*.partial"):
-            partial.unlink()
-        yield
-
-
-def _remove(folder: Path) -> None:
-    """Remove the folder, its plan first: of a folder that a kill left half removed nothing is reused."""
-    (folder / "plan.json").unlink(missing_ok=True)
-    shutil.rmtree(folder)
-
-
-def _discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
-    """Record the sources and settings of the folder's files; remove the files of a build that depended on something else."""
-    path = folder / "plan.json"
-    if path.is_file() and json.loads(path.read_text("utf-8")) == plan:
-        return
-    for stale in [*folder.glob("part-*"), *folder.glob("slice-*")]:
-        stale.unlink()
-    with atomic_write(path) as file:
-        file.write(json.dumps(plan).encode())
-
-
-def _raise_file_limit() -> None:
-    """Permit as many open files as the system grants: all segments are open while they are merged."""
-    if resource is not None:
-        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _start_worker() -> None:
-    """Prepare a worker, which ends with its parent, so that nothing is written after a build is killed."""
-    _raise_file_limit()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the builder reports Ctrl-C; a worker just ends
-    parent = multiprocessing.parent_process()
-
-    def watch_parent() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch_parent, daemon=True).start()
-
-
-@contextlib.contextmanager
-def _run_tasks(workers: int) -> Iterator[Run]:
-    """Yield a map over tasks: in processes, or in this one for a single worker."""
-    if workers == 1:
-        yield map
-        return
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker)
-
-    def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
-        """No more tasks are taken than there are workers, to bound memory."""
-        pending: set[Future[Any]] = set()
-        try:
-            for task in tasks:
-                pending.add(pool.submit(function, task))
-                if len(pending) > workers:
-                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            for future in pending:
-                yield future.result()
-        except BrokenProcessPool:
-            raise DataError(
-                "a worker of the build was killed, as systems do when memory runs out. Start the build again with less"
-                " memory_mb or fewer workers; it reuses the finished parts."
-            ) from None
-
-    try:
-        yield run
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _part_tasks(

@@ -1,0 +1,146 @@
+"""Builds that a kill does not undo: their folder beside the destination, and their worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora.cooccurrence.store import atomic_write
+
+fcntl: ModuleType | None
+resource: ModuleType | None
+try:
+    import fcntl
+    import resource
+except ImportError:  # not on this system
+    fcntl = resource = None
+
+Run = Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]
+"""Maps a function over tasks; results come in the order of completion."""
+
+_LOCK, _PLAN = "lock", "plan.json"
+
+
+def core_count() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path, resume: bool) -> Iterator[None]:
+    """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / _LOCK).exists():
+        raise ConfigError(f"{folder} is in the way: the build needs a folder of this name. Remove or rename it.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / _LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(
+            f"{folder} cannot be made ({error.strerror}): what is built lies there before it is moved to its place"
+        ) from None
+    with lock:
+        if fcntl is not None:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(
+                    f"another process is building there: {folder}. Wait for it, or name another destination."
+                ) from None
+        for partial in folder.glob(".*.partial"):
+            partial.unlink()
+        if not resume:
+            _clear(folder)
+        yield
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove the folder, its plan first and its lock last: of one that a kill left half removed nothing is reused."""
+    (folder / _PLAN).unlink(missing_ok=True)
+    _clear(folder)
+    shutil.rmtree(folder)
+
+
+def discard_other_plan(folder: Path, plan: dict[str, Any]) -> None:
+    """Record the sources and settings of the folder's files; remove the files of a build that depended on something else."""
+    path, plan = folder / _PLAN, json.loads(json.dumps(plan))
+    if path.is_file() and json.loads(path.read_text("utf-8")) == plan:
+        return
+    _clear(folder)
+    with atomic_write(path) as file:
+        file.write(json.dumps(plan).encode())
+
+
+def _clear(folder: Path) -> None:
+    for stale in folder.iterdir():
+        if stale.is_dir():
+            shutil.rmtree(stale)
+        elif stale.name != _LOCK:
+            stale.unlink()
+
+
+def raise_file_limit() -> None:
+    """Permit as many open files as the system grants: all segments are open while they are merged."""
+    if resource is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _start_worker() -> None:
+    """Prepare a worker, which ends with its parent, so that nothing is written after a build is killed."""
+    raise_file_limit()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the builder reports Ctrl-C; a worker just ends
+    parent = multiprocessing.parent_process()
+
+    def watch_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch_parent, daemon=True).start()
+
+
+@contextlib.contextmanager
+def run_tasks(workers: int, remedy: str) -> Iterator[Run]:
+    """Yield a map over tasks: in processes, or in this one for a single worker.
+
+    remedy: what takes less memory, for the error when a worker was killed.
+    """
+    if workers == 1:
+        yield map
+        return
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker)
+
+    def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
+        """No more tasks are taken than there are workers, to bound memory."""
+        pending: set[Future[Any]] = set()
+        try:
+            for task in tasks:
+                pending.add(pool.submit(function, task))
+                if len(pending) > workers:
+                    done, pending = wait(pending, return_when=FIRST_COMPLETED)
+                    yield from (future.result() for future in done)
+            for future in pending:
+                yield future.result()
+        except BrokenProcessPool:
+            raise DataError(
+                f"a worker of the build was killed, as systems do when memory runs out. Start the build again with "
+                f"{remedy}; it reuses the finished parts."
+            ) from None
+
+    try:
+        yield run
+    finally:
+        pool.shutdown(cancel_futures=True)

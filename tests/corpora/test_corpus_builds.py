@@ -1,0 +1,137 @@
+"""Builds of corpora: killed and resumed, in one process and in several, with the same bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from killed_runs import kill_until_done, size_of
+
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora import store_chunks
+from factgym.corpora.build import build_corpus, iter_passages
+from factgym.corpora.cooccurrence.sources import BadRecords
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.splitting import Split
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import BuildProgress, building_folder, write_corpus
+
+
+def write_rows(path: Path, count: int) -> Path:
+    """JSON lines of random words."""
+    draw = random.Random("rows")
+    words = [f"{stem}{number}" for number in range(800) for stem in ("a", "größe", "日本")]
+    rows = [{"id": f"r{i}", "contents": f"T{i % 7}\n{' '.join(draw.choices(words, k=30))}"} for i in range(count)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def build_in_chunks(source: Path, out: Path, jobs: int) -> None:
+    store_chunks.CHUNK_ITEMS = 150
+    build_corpus(source, out, jobs=jobs)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_killed_build_goes_on_to_the_same_bytes(tmp_path: Path, jobs: int) -> None:
+    rows, out = write_rows(tmp_path / "a.jsonl", 3_000), tmp_path / "out"
+    expected = content(build_corpus(rows, tmp_path / "whole").path)
+    kills = kill_until_done(build_in_chunks, (rows, out, jobs), building_folder(out), 2_000_000, seed=jobs)
+    assert kills >= 2
+    assert content(out) == expected
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.jsonl", "out", "whole"]
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_chunks, "CHUNK_ITEMS", 100)
+
+
+@pytest.mark.parametrize("split", [None, Split("words", 7, 2)])
+@pytest.mark.usefixtures("small_chunks")
+def test_processes_and_chunks_do_not_change_a_byte(
+    tmp_path: Path, split: Split | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write_rows(tmp_path / "a.jsonl", 1_050)
+    several = build_corpus(rows, tmp_path / "several", jobs=3, split=split)
+    monkeypatch.setattr(store_chunks, "CHUNK_ITEMS", 10**6)
+    assert content(build_corpus(rows, tmp_path / "single", split=split).path) == content(several.path)
+    if split is None:
+        assert several.fingerprint() == Corpus(iter_passages(rows)).fingerprint()
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_finished_chunks_are_used_unless_they_are_damaged_or_of_another_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, out = write_rows(tmp_path / "a.jsonl", 1_000), tmp_path / "out"
+    expected = content(build_corpus(rows, tmp_path / "whole").path)
+    written: list[int] = []
+    write_chunk = store_chunks.write_chunk
+
+    def stop_at_eighth(task: store_chunks.ChunkTask) -> int:
+        written.append(task.number)
+        if task.number == 7:
+            raise KeyboardInterrupt
+        return write_chunk(task)
+
+    def interrupted() -> list[int]:
+        written.clear()
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr("factgym.corpora.store_writer.write_chunk", stop_at_eighth)
+            build_corpus(rows, out)
+        return written
+
+    assert interrupted() == list(range(8))
+    assert interrupted() == [7]
+    damaged = building_folder(out) / "chunk-000003.terms"
+    damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
+    assert interrupted() == [3, 7]
+    os.utime(rows, (1, 1))
+    assert interrupted() == list(range(8))
+    assert content(build_corpus(rows, out).path) == expected
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_broken_line_far_down_loses_nothing(tmp_path: Path) -> None:
+    rows, out = write_rows(tmp_path / "a.jsonl", 950), tmp_path / "out"
+    rows.write_text(rows.read_text() + "{broken\n")
+    with pytest.raises(DataError, match="line 951"):
+        build_corpus(rows, out)
+    finished = {file: file.stat().st_mtime_ns for file in building_folder(out).glob("chunk-*")}
+    assert len(finished) == 18  # of passages and terms
+    times: list[dict[Path, int]] = []
+
+    def watch(_: BuildProgress) -> None:
+        times.append({file: file.stat().st_mtime_ns for file in finished})
+
+    bad = BadRecords()
+    stored = build_corpus(rows, out, skip_bad=True, bad=bad, progress=watch)
+    assert (len(stored), bad.count, stored.meta["left_out"]) == (950, 1, 1)
+    assert times and all(state == finished for state in times)
+
+
+def test_two_builds_of_one_corpus_do_not_meet(tmp_path: Path) -> None:
+    def passages() -> Iterator[SourcedPassage]:
+        yield SourcedPassage(Passage("a", "", "text"))
+        with pytest.raises(ConfigError, match="another process is building"):
+            write_corpus([], tmp_path / "out", source="test")
+
+    write_corpus(passages(), tmp_path / "out", source="test")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_folder_of_the_user_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    mine = building_folder(tmp_path / "out")
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is in the way"):
+        build_corpus(write_rows(tmp_path / "a.jsonl", 3), tmp_path / "out")
+    assert size_of(mine) == 4
