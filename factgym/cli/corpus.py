@@ -1,4 +1,4 @@
-"""`factgym corpus build|index|count|info`: build a corpus or a co-occurrence index, count in it, describe them."""
+"""`factgym corpus build|index|count|calibrate|info`: a corpus or a co-occurrence index, and counts in it."""
 
 from __future__ import annotations
 
@@ -316,6 +316,38 @@ def count(
     sampled = [word for word, frequency in frequencies.items() if frequency > cap]
     if sampled and description["kind"] == "infini-gram":
         print(f"sampled by infini-gram, over {cap:,} times: {', '.join(sampled)}; no exact count", file=sys.stderr)
+
+
+@corpus_app.command("calibrate")
+def calibrate(
+    index: IndexPath,
+    texts: Annotated[Path, typer.Argument(help="Text such as a policy writes; queries are those of its sentences.")],
+    against: Annotated[str, typer.Option(help="The reference: another index, or the URL of a count server.")],
+    semantics: Annotated[
+        Literal["infini-gram", "window"], typer.Option(help="Semantics of the index's counts.")
+    ] = "infini-gram",
+    window: Annotated[int, typer.Option(min=1, help="Largest distance, in words.")] = 1000,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="The tokenizer of a reference that is infini-gram:FOLDER.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Setting of the reference. Repeatable.")
+    ] = None,
+) -> None:
+    """Find the thresholds of CorVer's tiers with which an index agrees most with a reference's tiers."""
+    from factgym.corpora.cooccurrence import open_counter
+    from factgym.corpora.cooccurrence.sources import Source
+    from factgym.rewards.corver import calibration
+    from factgym.rewards.corver.extraction import find_extractor
+
+    counter = _open(index, None, semantics=semantics, window=window)
+    options = parse_settings(settings) | ({} if tokenizer is None else {"tokenizer": tokenizer})
+    queries = calibration.text_queries((text for _, text in Source(texts)), find_extractor("rule"))
+    reference = open_counter(against, **options)
+    counts, reference_counts = (c.count_many(queries).tolist() if queries else [] for c in (counter, reference))
+    result = calibration.calibrate(counts, reference_counts)
+    print(f"{len(queries):,} queries; same tier with the published thresholds: {result.before:.1%}")
+    print(f"low_count={result.low_count} high_count={result.high_count}: {result.after:.1%}")
 
 
 @corpus_app.command("info")

@@ -211,3 +211,21 @@ def test_progress_line() -> None:
     reading = format_progress(Progress("read", 3, 12, 5_120_000, 8_000), 4.0)
     assert reading == "reading 3/12 · 5,120,000 tokens · 8,000 documents · 1,280,000 tokens/s · 4 s"
     assert format_progress(Progress("merge", 1, None, 5, 8), 4.0) == "merging 1 · 5 tokens · 8 documents · 4 s"
+
+
+def test_thresholds_are_calibrated_against_another_index(built: Path, corpus: Command) -> None:
+    text = "Lionel Messi was born in Rosario."
+    (built / "t.txt").write_text(text)
+    for name, copies in (("small", 6), ("large", 30)):
+        (built / f"{name}.txt").write_text("\n\n".join([text] * copies))
+        corpus("index", f"{name}.txt", "--unit", "paragraph", "--out", f"{name}.cooc")
+    options = ["--semantics", "window", "--set", "semantics=window"]
+    done = corpus("calibrate", "small.cooc", "t.txt", "--against", "large.cooc", *options)
+    assert done.stdout.splitlines() == [
+        "1 queries; same tier with the published thresholds: 0.0%",
+        "low_count=5 high_count=5: 100.0%",
+    ]
+    (built / "t.txt").write_text("It rains.")
+    assert "there is no query to calibrate with" in error_of(
+        corpus("calibrate", "small.cooc", "t.txt", "--against", "large.cooc")
+    )
