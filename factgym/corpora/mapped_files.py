@@ -87,6 +87,11 @@ class MappedArray:
             self.check(self._offset + start * self._size, self._offset + stop * self._size)
         return self._array[start:stop]
 
+    @property
+    def array(self) -> Array:
+        """All of the array, of which the parts are compared with their sums that slices have been taken of."""
+        return self._array
+
     def check(self, start: int, end: int) -> None:
         """Compare the pages of bytes `start` to `end` with their sums, those that were not compared before."""
         last = ((end - 1) >> PAGE_BITS) + 1

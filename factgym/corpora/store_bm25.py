@@ -54,10 +54,8 @@ COMPILED_FROM = 50_000
 COMPILED_HITS = 256
 """Hits up to which the kernels are used; they insert each into a sorted list."""
 
-_BELOW = 1 - 1e-9
-"""Sums of the same scores in another order differ by less than this factor."""
-_REMEMBERED = 1_000
-"""Postings from which the largest score of a term is kept in memory."""
+_MAX_BOUNDS = 1_000_000
+"""Terms whose largest scores are kept in memory."""
 
 _log = logging.getLogger(__name__)
 
@@ -139,51 +137,26 @@ class StoredBm25(Bm25Base):
         return [Hit(self._ids[self._first + i], float(scores[i])) for i in top_positions(scores, k)]
 
     def _search_compiled(self, kernels: Any, ranges: list[tuple[int, int]], k: int) -> list[Hit]:
-        """Search by MaxScore, term at a time (Turtle and Flood, 1995).
-
-        Terms are added from the largest possible contribution to the smallest, until those that are left cannot lift a
-        passage without any of the others to the k-th best sum so far. They are looked up only for passages that may
-        still reach it. Sums of another order differ in the last bits, so those that remain are added up in the query's.
-        """
-        postings = [(self._passages[start:stop], self._scores[start:stop]) for start, stop in ranges]
-        bounds = [self._bound(start, values) for (start, _), (_, values) in zip(ranges, postings, strict=True)]
-        order = sorted(range(len(bounds)), key=lambda i: -bounds[i])
-        # remaining[j]: the most that the terms from the j-th on add to a passage.
-        remaining = np.append(np.cumsum([bounds[i] for i in reversed(order)])[::-1], 0.0)
+        bounds = np.array([self._bound(start, stop) for start, stop in ranges])
+        starts, stops = np.array(ranges, np.int64).T.copy()
+        best, positions = np.zeros(k), np.zeros(k, np.int64)
         # An error on the way leaves a buffer with sums in it, which is not put back.
         buffer = self._buffers.pop() if self._buffers else np.zeros(self._stop - self._first)
-        least, added = 0.0, 0
-        while added < len(order) and remaining[added] >= least:
-            best = np.zeros(k)
-            kernels.add(buffer, *postings[order[added]], self._first, best)
-            least, added = max(least, float(best[-1]) * _BELOW), added + 1
-        size, count = sum(len(postings[i][0]) for i in order[:added]), 0
-        positions, sums = np.empty(size, np.int64), np.empty(size)
-        for i in order[:added]:
-            count = kernels.collect(
-                buffer, postings[i][0], self._first, least - remaining[added], positions, sums, count
-            )
+        postings = self._passages.array, self._scores.array
+        kernels.search(buffer, self._first, *postings, starts, stops, bounds, best, positions)
         self._buffers.append(buffer)
-        ascending = np.argsort(positions[:count])
-        positions, sums = positions[ascending], sums[ascending]
-        for j in range(added, len(order) + 1):
-            if k < len(sums):
-                least = max(least, float(np.partition(sums, -k)[-k]) * _BELOW)
-            reachable = sums >= least - remaining[j]
-            positions, sums = positions[reachable], sums[reachable]
-            if j < len(order):
-                kernels.look_up(positions, *postings[order[j]], self._first, sums)
-        scores = np.zeros(len(positions))
-        for passages, values in postings:
-            kernels.look_up(positions, passages, values, self._first, scores)
-        best_first = np.argsort(-scores, kind="stable")[:k]
-        return [Hit(self._ids[self._first + int(positions[i])], float(scores[i])) for i in best_first]
+        return [
+            Hit(self._ids[position], score)
+            for position, score in zip(positions.tolist(), best.tolist(), strict=True)
+            if score > 0
+        ]
 
-    def _bound(self, start: int, values: NDArray[np.float64]) -> float:
-        """Return the largest score of a term's postings, which begin at `start`."""
+    def _bound(self, start: int, stop: int) -> float:
+        """Return the largest score of a term's postings; their pages are sound afterwards."""
         if (bound := self._bounds.get(start)) is None:
-            bound = float(values.max())
-            if len(values) >= _REMEMBERED:
+            self._passages[start:stop]
+            bound = float(self._scores[start:stop].max())
+            if len(self._bounds) < _MAX_BOUNDS:
                 self._bounds[start] = bound
         return bound
 

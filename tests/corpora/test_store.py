@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -152,11 +153,12 @@ def test_a_damaged_page_leaves_no_sums_for_the_next_query(tmp_path: Path, compil
     index = build_index(write(PASSAGES, tmp_path / "c"))
     expected = index.search(QUERIES[:20], 5)
 
-    def damaged(*_: object) -> None:
+    def damaged(sums: Any, *_: object) -> None:
+        sums[:] = 1.0
         raise DataError("is damaged")
 
     with pytest.MonkeyPatch.context() as patch:
-        module = SimpleNamespace(add=kernels_module.module.add, collect=damaged)
+        module = SimpleNamespace(search=damaged)
         patch.setattr(kernels_module, "module", module)
         with pytest.raises(DataError):
             index.search(QUERIES[:1], 5)
