@@ -10,6 +10,7 @@ import typer
 
 from factgym.cli.audit import audit
 from factgym.cli.benchmark import benchmark
+from factgym.cli.compare import compare, rescore, score
 from factgym.cli.corpus import corpus_app
 from factgym.cli.evaluate import evaluate
 from factgym.cli.evolve import evolve_app
@@ -36,6 +37,9 @@ app.command("eval")(evaluate)
 app.command("audit")(audit)
 app.command("play")(play)
 app.command("view")(view)
+app.command("compare")(compare)
+app.command("rescore")(rescore)
+app.command("score")(score)
 app.command("export")(export)
 app.command("benchmark")(benchmark)
 app.add_typer(evolve_app, name="evolve")

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import math
 import platform
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.engine import Limits, run_jobs
-from factgym.agents.rollout.jobs import Progress, jobs_of, task_order
+from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.read import Run, read_run
 from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env
@@ -47,26 +47,32 @@ async def collect_async(
     resume: bool = False,
     on_start: Callable[[Progress], None] = lambda _: None,
     engine: Engine = run_jobs,
+    jobs: Sequence[Job] | None = None,
 ) -> Run:
     """Play k episodes of each of n tasks (all of the split when n is None) and return the run on disk.
 
     Each finished episode is appended to `folder/episodes.jsonl` at once. resume: continue the run in the folder;
     finished episodes stay, and those that a fault of the infrastructure ended are played again. on_start gets the
-    counters for a display. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it raises,
+    counters for a display. jobs: these episodes, instead of those that n, k and seed give. Raises ConfigError, DataError, RunWriteError and RunAbortedError; whatever it raises,
     finished episodes are on disk. `collect` is the same for a thread without a running event loop.
     """
     if k < 1 or (n is not None and n < 1):
         raise ConfigError(f"a run needs at least one task and one episode of each, not n={n}, k={k}")
     folder = Path(folder)
-    order = task_order(len(env.tasks), n, seed)
+    if jobs is None:
+        planned = list(jobs_of(task_order(len(env.tasks), n, seed), k, seed))
+    else:
+        planned = list(jobs)
+        k = max((job.sample for job in planned), default=0) + 1
+    tasks = len({job.index for job in planned})
     try:
         await agent.prepare()
-        with RunWriter(folder, manifest_of(env, agent, len(order), k, seed), resume=resume) as writer:
-            jobs = [job for planned in jobs_of(order, k, seed) if (job := writer.remaining(planned)) is not None]
-            total = len(order) * k
-            progress = Progress(total, before=total - len(jobs))
+        with RunWriter(folder, manifest_of(env, agent, tasks, k, seed), resume=resume) as writer:
+            remaining = [job for plan in planned if (job := writer.remaining(plan)) is not None]
+            total = len(planned)
+            progress = Progress(total, before=total - len(remaining))
             on_start(progress)
-            await engine(env, agent, jobs, writer.add, limits=limits, progress=progress)
+            await engine(env, agent, remaining, writer.add, limits=limits, progress=progress)
     finally:
         await agent.close()
     return read_run(folder)
