@@ -13,7 +13,7 @@ TASKS = TaskList(
 )
 
 
-@tool(render="Submitted. The episode is over.".format, ends_episode=True)
+@tool(render="Submitted. The episode is over.".format, ends_episode=True, brief="Cite a read id.")
 def submit(state: EvidenceState, label: Literal["true", "false"], evidence: str) -> None:
     """Submit the verdict. This ends the episode.
     Args:

@@ -125,7 +125,7 @@ def _render_passage(data: Passage) -> str:
     return f'<evidence id="{attribute(data.id)}" title="{attribute(data.title)}">\n{text}\n</evidence>'
 
 
-@tool(render=_render_page, name="list")
+@tool(render=_render_page, name="list", brief="List ids and titles.")
 def list_passages(state: EvidenceState, page: Annotated[int, Field(ge=1, le=1_000_000)] = 1) -> Page:
     """List the ids and titles of all passages, twenty to a page.
 
@@ -161,7 +161,7 @@ def search(
     return SearchResult(library.total, tuple(entries))
 
 
-@tool(render=_render_passage, tags=("id",))
+@tool(render=_render_passage, tags=("id",), brief="Open a passage.")
 def read(state: EvidenceState, id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]) -> Passage:
     """Open one passage in full. Only passages that were read can be cited.
 

@@ -105,8 +105,8 @@ def _simplify(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
 
 
 def compact_schema(schema: JsonSchema) -> JsonSchema:
-    """Return a schema without descriptions, defaults and bounds: types, names, choices and the required ones."""
-    keywords = ("type", "enum", "anyOf", "items", "properties", "required")
+    """Return a schema of types, names and choices alone: no descriptions, defaults, bounds nor required names."""
+    keywords = ("type", "enum", "anyOf", "items", "properties")
     compact = {keyword: schema[keyword] for keyword in keywords if schema.get(keyword)}
     if "items" in compact:
         compact["items"] = compact_schema(compact["items"])

@@ -35,7 +35,8 @@ class Tool:
     """A function over an episode's state, the schema of its arguments, and the rendering of its result.
 
     accepts: a fast test that accepts no arguments which the schema rejects; None leaves all to `jsonschema`.
-    ends_episode: whether a successful call ends the episode.
+    ends_episode: whether a successful call ends the episode. brief: the description in a compact schema, by default the
+    first sentence.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Tool:
     tags: tuple[str, ...] = ()
     ends_episode: bool = False
     accepts: Callable[[Any], bool] | None = None
+    brief: str = ""
 
     @cached_property
     def schema(self) -> ToolSchema:
@@ -55,8 +57,8 @@ class Tool:
 
     @cached_property
     def brief_schema(self) -> ToolSchema:
-        """The same with the first sentence of the description and a compact schema; calls are checked as ever."""
-        description = self.description[: self.description.find(". ") + 1] or self.description
+        """The same with a short description and a compact schema; calls are checked as ever."""
+        description = self.brief or self.description[: self.description.find(". ") + 1] or self.description
         function = {"name": self.name, "description": description, "parameters": compact_schema(self.parameters)}
         return {"type": "function", "function": function}
 
@@ -123,7 +125,12 @@ def _schema_error(tool: Tool, arguments: Mapping[str, Any]) -> ToolError:
 
 
 def tool(
-    *, render: Callable[[Any], str], name: str | None = None, tags: Sequence[str] = (), ends_episode: bool = False
+    *,
+    render: Callable[[Any], str],
+    name: str | None = None,
+    tags: Sequence[str] = (),
+    ends_episode: bool = False,
+    brief: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed, documented function; its first parameter is the state and is not part of the schema."""
 
@@ -138,6 +145,7 @@ def tool(
             tags=tuple(tags),
             ends_episode=ends_episode,
             accepts=accepts,
+            brief=brief,
         )
 
     return decorate

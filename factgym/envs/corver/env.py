@@ -38,7 +38,7 @@ from factgym.tools.untrusted import attribute, neutralise
 _PACKAGE = "factgym.envs.corver"
 _MAX_NAME_CHARS = 80
 _MAX_ALIASES = 12
-_PROMPTS = {"train": ("train",), "eval": ("eval",), "eval-trained": ("eval", "loop")}
+_PROMPTS = {"train": ("train",), "eval": ("eval",), "eval-trained": ("eval", "loop"), "brief": ("train",)}
 _SCORING = {"strict": "scoring"}
 """The prompt with the rules of a rubric by its name; the published rewards keep the paper's prompts."""
 _TOOL_CALL_SHARE = 0.5
@@ -237,8 +237,11 @@ class CorverEnv(Env[CorverTask]):
     def initial_messages(self, task: CorverTask) -> list[Message]:
         self._completion_turn: int | None = None
         self._completion_call: ToolCall | None = None
-        system = "\n\n".join(prompt(_PACKAGE, name) for name in self._prompt_names)
+        system = "\n\n".join(map(self._prompt, self._prompt_names))
         return [{"role": "system", "content": system}, {"role": "user", "content": task.question}]
+
+    def _prompt(self, name: str) -> str:
+        return prompt(_PACKAGE, name, self.config.prompt)
 
     @property
     def _prompt_names(self) -> tuple[str, ...]:
@@ -248,11 +251,11 @@ class CorverEnv(Env[CorverTask]):
         return tuple(name for name in names if name)
 
     def prompt_hashes(self) -> dict[str, str]:
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in self._prompt_names}
+        return {name: prompt_hash(self._prompt(name)) for name in self._prompt_names}
 
     def available_tools(self) -> Sequence[ToolSchema]:
         """Return `search` in an environment with a corpus; a completion is no tool call."""
-        return TOOLBOX.schemas() if self.config.search else ()
+        return TOOLBOX.schemas(style=self.config.prompt) if self.config.search else ()
 
     @property
     def slow_steps(self) -> bool:

@@ -31,7 +31,7 @@ from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
 Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "simpleqa", "truthfulqa", "file"]
-Prompt = Literal["train", "eval", "eval-trained"]
+Prompt = Literal["train", "eval", "eval-trained", "brief"]
 
 REWARD = "strict"
 """Default reward; the environment's card gives the reasons against the published one."""
@@ -50,8 +50,8 @@ class CorverConfig(DataConfig):
     counter: the path of an index or of a folder of them (summed), "infini-gram:PATH", the URL of a count server, an
     object with `count_many`, or "none"; by default the generated world's own corpus, and no counter for files, where
     the sentence term is then 0. counter_options: options of a counter that is named by its path. extractor: "rule", "quco:PATH" or an object with `extract`.
-    prompt: the requirements of the paper's training prompt, of its evaluation prompt, or of the latter with the line
-    that it adds for trained checkpoints.
+    prompt: the requirements of the paper's training prompt, of its evaluation prompt, of the latter with the line that
+    it adds for trained checkpoints, or "brief" for those of training and all rules in at most half the words.
     corpus: passages of the search tool, if the questions are not generated: a file or folder as
     `factgym.corpora.build.read_passages` takes it, or a folder that `factgym corpus build` wrote. index, index_options:
     as in `factgym.corpora.index.build_index`. max_passage_chars: longer passages are cut, and the cut is marked.

@@ -143,7 +143,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
         self.state = EveState(self.tasks, config.top_k, config.max_passage_tokens)
         self._cancellation = Cancellation()
         sizes = {"turns": config.max_turns, "count": config.top_k, "tokens": config.max_passage_tokens}
-        system = fill(prompt(PACKAGE, "proposer"), **{name: str(size) for name, size in sizes.items()})
+        system = fill(prompt(PACKAGE, "proposer", config.prompt), **{name: str(size) for name, size in sizes.items()})
         text = self._source_text(task)
         cut = count_tokens(document.text) - count_tokens(text)
         user = fill(
@@ -313,4 +313,5 @@ class EveProposerEnv(EveEnv[ProposerTask]):
         return {role: {"name": policy.name, "details": dict(policy.describe())} for role, policy in policies.items()}
 
     def prompt_hashes(self) -> dict[str, str]:
-        return {name: prompt_hash(prompt(PACKAGE, name)) for name in ("proposer", "proposer_task")} | answer_prompts()
+        own = {name: prompt_hash(prompt(PACKAGE, name, self.config.prompt)) for name in ("proposer", "proposer_task")}
+        return own | answer_prompts()

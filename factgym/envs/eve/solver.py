@@ -40,20 +40,22 @@ PACKAGE = "factgym.envs.eve"
 """The package that holds the prompts."""
 
 
-def search_messages(question: str, *, turns: int, top_k: int, tokens: int) -> list[Message]:
-    """Return the first messages of the searching protocol."""
-    system = fill(prompt(PACKAGE, "search"), count=str(top_k), tokens=str(tokens), turns=str(turns))
+def search_messages(question: str, *, turns: int, top_k: int, tokens: int, style: str = "full") -> list[Message]:
+    """Return the first messages of the searching protocol. style: "brief" for shorter instructions."""
+    system = fill(prompt(PACKAGE, "search", style), count=str(top_k), tokens=str(tokens), turns=str(turns))
     user = f"Question: {neutralise(question)}"
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def single_turn_messages(question: str, evidence: str | None = None, *, span: bool = False) -> list[Message]:
+def single_turn_messages(
+    question: str, evidence: str | None = None, *, span: bool = False, style: str = "full"
+) -> list[Message]:
     """Return the prompt of the single-turn protocol: an answer from the question and the evidence alone.
 
     evidence: shown with the question, None for the question alone. span: ask for an `<evidence>` block besides the
     answer. Texts are neutralised.
     """
-    system = "\n\n".join(prompt(PACKAGE, name) for name in single_turn_prompts(evidence is not None, span))
+    system = "\n\n".join(prompt(PACKAGE, name, style) for name in single_turn_prompts(evidence is not None, span))
     user = f"Question: {neutralise(question)}"
     if evidence is not None:
         user += f"\n\n<evidence>\n{neutralise(evidence)}\n</evidence>"
@@ -150,9 +152,9 @@ class EveSolverEnv(EveEnv[SolverTask]):
         self.state = EveState(self.tasks, config.top_k, config.max_passage_tokens, config.removed)
         if config.search:
             sizes = {"turns": config.max_turns, "top_k": config.top_k, "tokens": config.max_passage_tokens}
-            return search_messages(question, **sizes)
+            return search_messages(question, **sizes, style=config.prompt)
         evidence = "\n".join(_gold_spans(task)) if config.evidence else ""
-        return single_turn_messages(question, evidence or None, span=True)
+        return single_turn_messages(question, evidence or None, span=True, style=config.prompt)
 
     @property
     def open_tools(self) -> Sequence[str]:
@@ -271,7 +273,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
 
     def prompt_hashes(self) -> dict[str, str]:
         names = ("search",) if self.config.search else single_turn_prompts(self.config.evidence, span=True)
-        return {name: prompt_hash(prompt(PACKAGE, name)) for name in names}
+        return {name: prompt_hash(prompt(PACKAGE, name, self.config.prompt)) for name in names}
 
 
 def _gold_spans(task: SolverTask) -> list[str]:

@@ -113,21 +113,24 @@ class ProFactEnv(Env[ProFactTask]):
 
     def prompt_hashes(self) -> dict[str, str]:
         names = [*_PROMPTS, *([f"scoring_{self.config.rubric.name}"] if self.scoring_rules else [])]
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+        return {name: prompt_hash(self._prompt(name)) for name in names}
+
+    def _prompt(self, name: str) -> str:
+        return prompt(_PACKAGE, name, self.config.prompt)
 
     @property
     def scoring_rules(self) -> str:
         """The rules of the reward, as the prompt states them; empty for a rubric of the user's own."""
         rubric = self.config.rubric
-        return prompt(_PACKAGE, f"scoring_{rubric.name}").strip() if RUBRICS.get(rubric.name) == rubric else ""
+        return self._prompt(f"scoring_{rubric.name}").strip() if RUBRICS.get(rubric.name) == rubric else ""
 
     def initial_messages(self, task: ProFactTask) -> list[Message]:
         self.state = ProFactState(task, self.config.max_questions)
         self._situation: Message | None = None
         count, turns = str(self.config.max_questions), str(self.config.max_turns)
-        system = fill(prompt(_PACKAGE, "system"), count=count, turns=turns, scoring=self.scoring_rules)
+        system = fill(self._prompt("system"), count=count, turns=turns, scoring=self.scoring_rules)
         only_verdict = self.config.max_turns == 1
-        first = prompt(_PACKAGE, "verdict") if only_verdict else fill(prompt(_PACKAGE, "ask"), count=count)
+        first = self._prompt("verdict") if only_verdict else fill(self._prompt("ask"), count=count)
         user = f"{_claim_text(task.check)}\n\n{first}"
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
@@ -154,7 +157,7 @@ class ProFactEnv(Env[ProFactTask]):
         return STAGE_TOOLS[self.stage]
 
     def all_tools(self) -> Sequence[ToolSchema]:
-        return self.toolbox.schemas()
+        return self.toolbox.schemas(style=self.config.prompt)
 
     @property
     def slow_steps(self) -> bool:
@@ -197,15 +200,15 @@ class ProFactEnv(Env[ProFactTask]):
                 f"{number}. {one_line(question)}\n   {one_line(answer)}"
                 for number, (question, answer) in enumerate(state.pairs, 1)
             )
-            parts.append(fill(prompt(_PACKAGE, "record"), record=record))
+            parts.append(fill(self._prompt("record"), record=record))
         turns_left = self.config.max_turns - state.turn - 1
         current = state.current
         if current is None or turns_left <= 1:
-            parts.append(prompt(_PACKAGE, "verdict"))
+            parts.append(self._prompt("verdict"))
         else:
             number, total = str(state.questions.index(current) + 1), str(len(state.questions))
             question = one_line(current.question)
-            parts.append(fill(prompt(_PACKAGE, "search"), number=number, total=total, question=question))
+            parts.append(fill(self._prompt("search"), number=number, total=total, question=question))
         return "\n\n".join(parts) + self._turn_note(turns_left)
 
     def _turn_note(self, turns_left: int) -> str:

@@ -117,7 +117,7 @@ def _render_evidence(results: Sequence[Evidence]) -> str:
     return "\n".join(lines)
 
 
-@tool(render=_render_questions, tags=("questions",))
+@tool(render=_render_questions, tags=("questions",), brief="Pose all questions.")
 def ask(
     state: ProFactState,
     questions: Annotated[
@@ -146,7 +146,7 @@ def ask(
     return AskResult(accepted, {"blank": blank, "repeated": repeated, "beyond the limit": beyond})
 
 
-@tool(render=_render_evidence, tags=("query",))
+@tool(render=_render_evidence, tags=("query",), brief="Find evidence.")
 def search(state: ProFactState, query: Annotated[str, Field(min_length=1, max_length=1000)]) -> Sequence[Evidence]:
     """Look for evidence on the current question.
 
@@ -159,7 +159,7 @@ def search(state: ProFactState, query: Annotated[str, Field(min_length=1, max_le
     return results
 
 
-@tool(render=str, tags=("answer",))
+@tool(render=str, tags=("answer",), brief="Answer the question.")
 def answer(state: ProFactState, answer: Annotated[str, Field(min_length=1, max_length=MAX_ANSWER_CHARS)]) -> str:
     """Answer the current question from the evidence found, and go on to the next one.
 

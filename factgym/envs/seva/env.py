@@ -140,9 +140,12 @@ class SevaEnv(Env[SevaTask]):
         self._draft: Submission | None = None
         self._final: Submission | None = None
         weights = ", ".join(f"{_FIELD_OF.get(name, name)} {value:.2g}" for name, value in self._weights.items())
-        system = "\n\n".join(fill(prompt(_PACKAGE, name), weights=weights) for name in self._system_prompts)
-        user = fill(prompt(_PACKAGE, "task"), source=task.source, claim=task.claim)
+        system = "\n\n".join(fill(self._prompt(name), weights=weights) for name in self._system_prompts)
+        user = fill(self._prompt("task"), source=task.source, claim=task.claim)
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+    def _prompt(self, name: str) -> str:
+        return prompt(_PACKAGE, name, self.config.prompt)
 
     @property
     def _system_prompts(self) -> tuple[str, ...]:
@@ -156,10 +159,10 @@ class SevaEnv(Env[SevaTask]):
 
     def prompt_hashes(self) -> dict[str, str]:
         names = [*self._system_prompts, "task", *(("complaint", "diagnosis") if self.config.repair else ())]
-        return {name: prompt_hash(prompt(_PACKAGE, name)) for name in names}
+        return {name: prompt_hash(self._prompt(name)) for name in names}
 
     def available_tools(self) -> Sequence[ToolSchema]:
-        return (submit_schema(),)
+        return (submit_schema(self.config.prompt),)
 
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
         """Answer each item of an action; a verdict in broken JSON is recovered."""
@@ -182,9 +185,9 @@ class SevaEnv(Env[SevaTask]):
             draft = output_of(submission.data)
             faults = "\n".join(f"- {fault}" for fault in review_draft(draft, self.task.claim, self.task.source))
             if faults:
-                text = fill(prompt(_PACKAGE, "complaint"), complaints=faults)
+                text = fill(self._prompt("complaint"), complaints=faults)
             else:
-                text = fill(prompt(_PACKAGE, "diagnosis"), diagnosis=summarise_draft(draft))
+                text = fill(self._prompt("diagnosis"), diagnosis=summarise_draft(draft))
         elif self._draft is not None and self._draft.turn == submission.turn:
             message = "One verdict a turn: read what was noticed about the draft first."
             raise ToolError("one_at_a_time", message)

@@ -30,6 +30,7 @@ from factgym.rewards.seva.output import (
     SevaOutput,
     read_output,
 )
+from factgym.tools.schema import compact_schema
 from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ _OMITTED_KEYWORDS = ("$schema", "$id", "title", "description", "if", "then", "el
 
 
 @cache
-def submit_schema() -> ToolSchema:
-    """Return the tool in the OpenAI form."""
+def submit_schema(style: str = "full") -> ToolSchema:
+    """Return the tool in the OpenAI form. style: "brief" for a compact schema."""
     parameters = {key: value for key, value in VERDICT_SCHEMA.items() if key not in _OMITTED_KEYWORDS}
+    parameters = compact_schema(parameters) if style == "brief" else parameters
     return {"type": "function", "function": {"name": SUBMIT, "description": _DESCRIPTION, "parameters": parameters}}
 
 
