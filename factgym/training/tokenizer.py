@@ -1,7 +1,7 @@
 """Byte-level BPE over phrases: tokenizers for small models that are trained from nothing on the traces of a few tasks.
 
 Instructions, tool schemas and the scaffolding of calls are the same in every episode, and are most of its text. Ordinary
-pre-tokenisation gives each of their words and quotation marks a token: 1,250 of them in an episode of `claimcheck-mini`.
+pre-tokenisation gives each of their words and quotation marks a token: 1,200 of them in an episode of `claimcheck-mini`.
 Here a phrase in lower case and a run of JSON keys may become one token, while capitalised words and digits stay apart:
 names and numbers, the part that a policy has to compare, are written with the same tokens wherever they occur. After
 "SuperBPE: Space Travel for Language Models" (merges across spaces), without its second stage.
