@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 import factgym
 from factgym.core.errors import ConfigError, DataError
 from factgym.training.recipes.recipe import Recipe, read_recipe, recipe_of, recipe_toml, with_changes
-from factgym.training.recipes.run import TaskSets, read_metrics
+from factgym.training.recipes.run import TaskSets, read_metrics, reward_weighted
 from factgym.training.recipes.scratch import parse_size, shape_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,9 +64,24 @@ def test_unknown_keys_are_refused_with_their_table_and_the_nearest_key() -> None
     )
     assert "[evaluation]: there is no setting 'evry'" in refusal({**SMALL, "evaluation": {"evry": 1}})
     assert "[lora]: rank should be" in refusal({**SMALL, "lora": {"rank": 0}})
-    assert "stage 0: kind is one of sft, grpo" in refusal({**SMALL, "stages": [{"kind": "gprо"}]})
+    assert "stage 0: kind is one of sft, grpo, dpo, rwr" in refusal({**SMALL, "stages": [{"kind": "gprо"}]})
     assert "write [[stages]]" in refusal({**SMALL, "stages": {"kind": "sft"}})
     assert "stages" in refusal({"model": "x", "env": "corver-qa"})
+
+
+def test_the_recipe_of_the_guide_is_valid() -> None:
+    text = (ROOT / "docs" / "guides" / "training.md").read_text("utf-8")
+    values = tomllib.loads(text.partition("```toml\n")[2].partition("```")[0])
+    assert [stage.kind for stage in recipe_of(values).stages] == ["sft", "grpo"]
+
+
+def test_lines_are_drawn_in_proportion_to_the_exponential_of_their_reward() -> None:
+    lines = [{"reward": reward} for reward in (0.0, 1.0, 2.0)]
+    drawn = Counter(line["reward"] for line in reward_weighted(lines, 30_000, 0.7, seed=1))
+    weights = [math.exp(line["reward"] / 0.7) for line in lines]
+    for line, weight in zip(lines, weights, strict=True):
+        assert drawn[line["reward"]] / 30_000 == pytest.approx(weight / sum(weights), abs=0.01)
+    assert reward_weighted([{"reward": -1e6}, {"reward": 1e6}], 2, 1e-3, seed=0) == [{"reward": 1e6}] * 2
 
 
 def test_keys_are_changed_by_dotted_names() -> None:

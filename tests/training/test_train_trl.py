@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -237,6 +238,27 @@ def test_an_adapter_is_merged_into_the_model(tmp_path: Path) -> None:
     assert [stage["steps"] for stage in result["stages"]] == [2, 1]
     loaded = load(str(tmp_path / "run" / "stages" / "1-grpo" / "model"), LocalSettings(device="cpu"))
     assert not any("lora" in name for name, _ in loaded.model.named_parameters())
+
+
+def test_preferences_and_reward_weighted_episodes_train_a_model(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """DPO on the policy's own episodes (the pages of an untrained model differ in reward), then RWR on the same run."""
+    sampled = {"tasks": 6, "samples": 6, "steps": 2, "batch": 2, "max_tokens": 24, "learning_rate": 1e-3}
+    stages = [
+        {**sampled, "kind": "dpo", "margin": 0.0},
+        {**sampled, "kind": "rwr", "lines": 8, "data": str(tmp_path / "run" / "stages" / "0-dpo" / "episodes")},
+    ]
+    model = str(finished[0] / "stages" / "1-grpo" / "model")
+    result = train(recipe(model=model, stages=stages, evaluation={"every": 0, "test_tasks": 0}), tmp_path / "run")
+    assert [stage["kind"] for stage in result["stages"]] == ["dpo", "rwr"]
+    pairs = json_lines(tmp_path / "run" / "stages" / "0-dpo" / "data.jsonl")
+    assert result["stages"][0]["pairs"] == len(pairs) > 0
+    assert all(pair["chosen_reward"] > pair["rejected_reward"] for pair in pairs)
+    lines = list(read_metrics(tmp_path / "run"))
+    assert {"loss", "preference_margin"} <= lines[0].keys()
+    assert lines[0]["loss"] == pytest.approx(math.log(2), abs=1e-3)  # before the first step both policies are equal
+    assert len(json_lines(tmp_path / "run" / "stages" / "1-rwr" / "data.jsonl")) == 8
 
 
 def test_models_that_cannot_be_trained_are_refused(tmp_path: Path, finished: tuple[Path, dict[str, Any]]) -> None:

@@ -91,8 +91,46 @@ class GrpoStage(StageSettings):
     stop_patience: AtLeastOne = 10
 
 
-Stage = SftStage | GrpoStage
-STAGES: Mapping[str, type[Stage]] = {"sft": SftStage, "grpo": GrpoStage}
+class SampledStage(StageSettings):
+    """Settings of a stage that learns from stored episodes of groups.
+
+    data: a run's folder; None plays episodes with the current model. tasks: of the train split, None for all. samples:
+    episodes of each. temperature, max_tokens: of the played episodes and their replies. batch: rows a step.
+    """
+
+    data: str | None = None
+    tasks: AtLeastOne | None = 200
+    samples: Group = 8
+    temperature: Positive = 1.0
+    max_tokens: AtLeastOne = 512
+    batch: AtLeastOne = 16
+
+
+class DpoStage(SampledStage):
+    """Preferences: of each group the best episode against the worst.
+
+    margin: smallest difference of their rewards. beta: weight of the divergence from the initial policy.
+    """
+
+    kind: Literal["dpo"] = "dpo"
+    learning_rate: Positive = 1e-6
+    margin: NonNegative = 0.1
+    beta: Positive = 0.1
+
+
+class RwrStage(SampledStage):
+    """Reward-weighted regression: supervised tuning on episodes drawn with probability ∝ exp(reward / reward_scale).
+
+    reward_scale: in units of the reward; smaller values choose the best episodes alone. lines: drawn episodes.
+    """
+
+    kind: Literal["rwr"] = "rwr"
+    reward_scale: Positive = 0.5
+    lines: AtLeastOne = 1000
+
+
+Stage = SftStage | GrpoStage | DpoStage | RwrStage
+STAGES: Mapping[str, type[Stage]] = {"sft": SftStage, "grpo": GrpoStage, "dpo": DpoStage, "rwr": RwrStage}
 
 
 class Lora(Settings):

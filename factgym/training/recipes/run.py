@@ -15,7 +15,9 @@ floating-point sums in the framework's kernels.
 from __future__ import annotations
 
 import json
+import math
 import platform
+import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.export.training import SftOptions, export_sft
+from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.local.loading import Loaded
 from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.jobs import task_order
@@ -50,7 +52,16 @@ from factgym.core.registry import make, spec
 from factgym.training.difficulty_filter import only, read_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.evaluation import evaluate, paired_differences
-from factgym.training.recipes.recipe import Recipe, SftStage, read_recipe, recipe_of, recipe_toml
+from factgym.training.recipes.recipe import (
+    DpoStage,
+    GrpoStage,
+    Recipe,
+    RwrStage,
+    SftStage,
+    read_recipe,
+    recipe_of,
+    recipe_toml,
+)
 from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
 
 RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json", "finished.json"
@@ -238,19 +249,23 @@ class _Training:
         return str(folder)
 
     def _texts(self) -> Iterator[str]:
-        """Prompts, schemas and replies of the first supervised stage's data, else of the teacher's episodes."""
+        """Prompts, schemas and replies of the first supervised stage's data, else of the teacher's episodes.
+
+        Each text comes once: a prompt that all tasks share would else take most of the vocabulary.
+        """
         number = next((n for n, stage in enumerate(self.recipe.stages) if isinstance(stage, SftStage)), None)
         if number is not None:
             path = self._sft_data(number, self.folder / "stages" / f"{number}-sft")
         else:
             path = self._traces(SftStage(tasks=_TOKENIZER_TASKS), self.folder / "start")
+        texts: dict[str, None] = {}
         for line in read_lines(path):
             for message in line["messages"]:
-                yield message.get("content") or ""
-                yield message.get("reasoning_content") or ""
-                yield from (json.dumps(call["function"]) for call in message.get("tool_calls") or ())
-            if line.get("tools"):
-                yield json.dumps(line["tools"])
+                texts[message.get("content") or ""] = None
+                texts[message.get("reasoning_content") or ""] = None
+                texts |= dict.fromkeys(json.dumps(call["function"]) for call in message.get("tool_calls") or ())
+            texts[json.dumps(line.get("tools") or "")] = None
+        yield from texts
 
     def _sft_data(self, number: int, folder: Path) -> Path:
         """The chat lines of a supervised stage: made, exported from a run, or a file as it is."""
@@ -282,9 +297,38 @@ class _Training:
         self.observer.step(summary.text())
         return path
 
+    def _sampled_data(self, stage: DpoStage | RwrStage, folder: Path, model: str) -> Path:
+        """Preference pairs or drawn lines of stored episodes, or of episodes that the current model plays."""
+        path = folder / "data.jsonl"
+        if path.is_file():
+            return path
+        if stage.data is not None:
+            source = Path(stage.data)
+            self.tasks.check_trained((str(episode["task"]) for episode in read_run(source).episodes()), stage.data)
+        else:
+            source, env = folder / "episodes", self.tasks.subset(stage.tasks)
+            sampling = {"temperature": stage.temperature, "max_tokens": stage.max_tokens}
+            self.observer.step(f"{stage.samples} episodes of each of {len(env.tasks)} tasks by the current model")
+            agent = find_agent(
+                f"hf:{model}", self.recipe.env, {**sampling, "batch_size": self.recipe.evaluation.batch}
+            )
+            collect(env, agent, source, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
+        if isinstance(stage, DpoStage):
+            summary = export_preferences([source], path, PreferenceOptions(margin=stage.margin), force=True)
+            self.observer.step(summary.text())
+            return path
+        export_sft([source], folder / "episodes.jsonl", SftOptions(only_submitted=False), force=True)
+        lines = list(read_lines(folder / "episodes.jsonl"))
+        write_lines(path, reward_weighted(lines, stage.lines, stage.reward_scale, self.recipe.seed))
+        return path
+
     def _run_stage(self, number: int, folder: Path, model: str) -> dict[str, Any]:
         stage = self.recipe.stages[number]
-        data = self._sft_data(number, folder) if isinstance(stage, SftStage) else None
+        data = None
+        if isinstance(stage, SftStage):
+            data = self._sft_data(number, folder)
+        elif not isinstance(stage, GrpoStage):
+            data = self._sampled_data(stage, folder, model)
         indices = self.tasks.trained(stage.tasks)
         env_config = self.tasks.env_config
         run = StageRun(self.recipe, stage, self.tasks.env, env_config, indices, folder, model, data)
@@ -398,6 +442,13 @@ class _Training:
             ]
             splits[split] = {"scores": scores, "differences": differences}
         return {"stages": list(facts), "splits": splits}
+
+
+def reward_weighted(lines: Sequence[dict[str, Any]], count: int, scale: float, seed: int) -> list[dict[str, Any]]:
+    """Draw lines with probability ∝ exp(reward / scale): the expected loss is that of reward-weighted regression."""
+    highest = max(line["reward"] for line in lines)
+    weights = [math.exp((line["reward"] - highest) / scale) for line in lines]
+    return random.Random(f"reward-weighted {seed}").choices(lines, weights, k=count)
 
 
 def _plain(estimates: Mapping[str, Any]) -> dict[str, Any]:

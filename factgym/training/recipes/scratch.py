@@ -76,7 +76,9 @@ def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
 
     layers, _ = shape_of(weights)
     vocabulary = len(tokenizer)
-    hidden = min(range(16, 2048, 2 * _HEADS), key=lambda width: abs(count_weights(width, layers, vocabulary) - weights))
+    hidden = min(
+        range(16, 2048, 2 * _HEADS), key=lambda width: abs(count_weights(width, layers, vocabulary) - weights)
+    )
     config = Qwen3Config(
         vocab_size=vocabulary,
         hidden_size=hidden,

@@ -19,7 +19,7 @@ from factgym.agents.local.loading import Loaded, LocalSettings, load, pick_devic
 from factgym.agents.runs.files import read_lines, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
-from factgym.training.recipes.recipe import GrpoStage, Lora, Recipe, SftStage, Stage
+from factgym.training.recipes.recipe import DpoStage, GrpoStage, Lora, Recipe, RwrStage, SftStage, Stage
 
 CHECKPOINTS = "checkpoints"
 COMPLETE = "complete.json"
@@ -108,7 +108,7 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
     checkpoint = last_checkpoint(run.folder)
     loaded = load_model(run.model, run.recipe.lora)
     try:
-        trainer, facts = (_sft if isinstance(run.stage, SftStage) else _grpo)(run, loaded)
+        trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
         trainer.model.train()
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
@@ -191,14 +191,15 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     from trl import SFTConfig, SFTTrainer
 
     stage = run.stage
-    assert isinstance(stage, SftStage)
+    assert isinstance(stage, SftStage | RwrStage)
     assert run.data is not None
     lines = list(read_lines(run.data))
     if any("messages" not in line for line in lines):
         raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
     names = ("messages", "tools") if any(line.get("tools") for line in lines) else ("messages",)
+    max_length = stage.max_length if isinstance(stage, SftStage) else None
     arguments = _arguments(
-        run, stage.batch, SFTConfig, max_length=stage.max_length, assistant_only_loss=True, shuffle_dataset=False
+        run, stage.batch, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
     )
     trainer = _build(
         SFTTrainer,
@@ -212,6 +213,26 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     if longest > loaded.context:
         warnings.warn(f"the longest trace has {longest} tokens and the model {loaded.context}", stacklevel=2)
     return trainer, {"traces": len(lines), "longest_trace": longest}
+
+
+def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    from datasets import Dataset
+    from trl import DPOConfig, DPOTrainer
+
+    stage = run.stage
+    assert isinstance(stage, DpoStage)
+    assert run.data is not None
+    lines = list(read_lines(run.data))
+    names = [name for name in ("prompt", "chosen", "rejected", "tools") if any(line.get(name) for line in lines)]
+    trainer = _build(
+        DPOTrainer,
+        model=loaded.model,
+        args=_arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None),
+        train_dataset=Dataset.from_list([{name: line.get(name) for name in names} for line in lines]),
+        processing_class=loaded.tokenizer,
+        peft_config=_adapter(run.recipe.lora),
+    )
+    return trainer, {"pairs": len(lines)}
 
 
 def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
@@ -259,6 +280,9 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"tasks": len(run.indices), "tokens": tokens}
 
 
+_TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
+
+
 def _build(trainer: Any, **arguments: Any) -> Any:
     """A trainer that prints nothing itself. Raises ConfigError with TRL's own reason for what it refuses."""
     from transformers import PrinterCallback
@@ -280,6 +304,8 @@ _NAMES = {
     "completions/clipped_ratio": "clipped",
     "num_tokens": "tokens",
     "mean_token_accuracy": "token_accuracy",
+    "rewards/accuracies": "preference_accuracy",
+    "rewards/margins": "preference_margin",
 }
 _SUMMARY_KEYS = {"train_runtime", "total_flos", "train_loss"}
 
@@ -291,7 +317,7 @@ def metrics_of(logs: Mapping[str, Any], total: str = "") -> dict[str, Any]:
     for name, value in logs.items():
         if not isinstance(value, (int, float)) or value != value:
             continue
-        if name.startswith("rewards/"):
+        if name.startswith("rewards/") and name not in _NAMES:
             column, _, kind = name.removeprefix("rewards/").rpartition("/")
             if kind == "mean" and column != total:
                 components[column] = float(value)
