@@ -210,7 +210,7 @@ def test_bad_input(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "x.md").write_text("# A\n\n- one\n- two\n")
     with pytest.raises(DataError, match="no sentence that can be a claim"):
         DocumentClaims(tmp_path)
-    with pytest.raises(ConfigError, match="unknown split 'trian'.*Did you mean 'train'"):
+    with pytest.raises(ConfigError, match=r"unknown split 'trian'.*Did you mean 'train'"):
         DocumentClaims(folder, split="trian")
     for bad in ({"window": 0}, {"passages": 3}, {"size": 0}):
         with pytest.raises(ConfigError, match="at least"):
