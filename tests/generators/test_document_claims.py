@@ -199,7 +199,7 @@ def test_one_document_and_few_sentences(tmp_path: Path) -> None:
     for example in claims:
         check_example(example)
         assert example.passages[0].title != "Contents"  # it has no usable sentence
-    with pytest.raises(DataError, match="no sentence that can be a claim in split 'test' .split='all' takes every"):
+    with pytest.raises(DataError, match=r"no sentence that can be a claim in split 'test' .split='all' takes every"):
         DocumentClaims(tmp_path, split="test")
     assert {example.verdict for example in claims} == set(VERDICTS) - {"overclaim"}
 
