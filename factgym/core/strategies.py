@@ -28,7 +28,8 @@ class Operator:
 
     apply: what the family's `start` calls; its signature is the family's own. honest: an honest policy may play so, which
     is no attack in itself. judges: it weighs the evidence to answer the question that the label asks. takes_text: it is
-    given a text of at most `MAX_TEXT_CHARS` characters (a template of the family's placeholders).
+    given a text of at most `MAX_TEXT_CHARS` characters (a template of the family's placeholders). neutral: it changes how
+    the same work is written and no part of it, so that equal reward is right, and more would be a hole.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Operator:
     honest: bool = False
     judges: bool = False
     takes_text: bool = False
+    neutral: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,13 @@ class Strategy:
     def honest(self) -> bool:
         """Whether every operator is one that an honest policy may use."""
         return all(choice.operator.honest for choices in self.choices.values() for choice in choices)
+
+    @property
+    def neutral(self) -> bool:
+        """Whether every operator is honest or neutral, that is, all of the honest work is done."""
+        return all(
+            choice.operator.honest or choice.operator.neutral for row in self.choices.values() for choice in row
+        )
 
     @property
     def key(self) -> str:

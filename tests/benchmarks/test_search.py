@@ -20,7 +20,7 @@ import factgym
 from factgym.agents.resolve import object_agent
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.search.attacker import ask_attacker, attacker_prompt, read_strategies
-from factgym.benchmarks.search.certificate import certificate, read_certificate, worse
+from factgym.benchmarks.search.certificate import certificate, describe_free, read_certificate, worse
 from factgym.benchmarks.search.optimise import Optimiser
 from factgym.benchmarks.search.render import render_search
 from factgym.benchmarks.search.run import SearchResult, StrategyRunner, judge_strategy, run_search, search_tasks
@@ -229,3 +229,12 @@ def test_shortcut_classifiers_learn_what_a_text_gives_away() -> None:
         fitted.predict("word", "x")
     with pytest.raises(ConfigError, match="training tasks with labels"):
         ShortcutClassifiers([None]).predict("prior", "x")
+
+
+def test_neutral_formatting_is_no_work_left_undone() -> None:
+    result = run_search(factgym.make("seva"), budget=400, n=20)
+    assert all(strategy.neutral for strategy in result.neutral)
+    assert not any(strategy.neutral for strategy in result.unpaid)
+    assert [strategy.to_json()["form"] for strategy in result.neutral] == ["prose", "tags"]
+    text = describe_free([], [strategy.to_json() for strategy in result.neutral], result.space.strategy().to_json())
+    assert text.endswith("none. Neutral formatting, which may: form: prose; form: tags.")

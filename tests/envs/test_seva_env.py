@@ -108,7 +108,7 @@ def test_a_complete_verdict_loses_only_its_doubt(path: str) -> None:
     env = started(path)
     report = env.step(json.dumps(WRONG))[4]["reward"]
     # .10 + .30 + .30 + .15 + .15 and .15 less the doubt squared
-    assert report.total == pytest.approx(1.0 + 0.15 * (1 - 0.1**2))
+    assert report.total == pytest.approx(1.0 + 0.15 - 0.3 * 0.1**2)
     assert report.metrics["schema_ok"] is True and report.metrics["parsed"] and report.metrics["correct"]
     assert (report.metrics["gold_verdict"], report.metrics["verdict"]) == ("Not Attributable",) * 2
     assert (report.metrics["benchmark"], report.metrics["error_type"]) == ("fever", "numerical_exaggeration")
@@ -304,7 +304,7 @@ def test_the_review_names_the_fault_and_the_second_verdict_counts(path: str, kin
     env, obs = draft(path, {**WRONG, **change})
     assert message in obs
     report = env.step(json.dumps(WRONG))[4]["reward"]
-    assert report.total == pytest.approx(1.1485)
+    assert report.total == pytest.approx(1.147)
     assert report.metrics["draft"]["complaints"] >= 1
     assert report.metrics["draft"]["gain"] == pytest.approx(report.total - report.metrics["draft"]["total"])
     assert sum(span.value for span in report.spans) == pytest.approx(report.total)
@@ -315,7 +315,7 @@ def test_an_unreadable_draft_gets_an_error(path: str) -> None:
     env, obs = draft(path, "It is attributable.")
     assert "Error (no_tool_call)" in obs
     report = env.step(json.dumps(WRONG))[4]["reward"]
-    assert report.total == pytest.approx(1.1485) and report.metrics["draft"] is None
+    assert report.total == pytest.approx(1.147) and report.metrics["draft"] is None
 
 
 def test_the_review_of_a_draft_does_not_depend_on_the_gold(tmp_path: Path) -> None:
@@ -331,9 +331,9 @@ def test_the_last_reply_counts(path: str) -> None:
     env, _ = draft(path, WRONG)
     _, reward, terminated, truncated, info = env.step("I keep my verdict.")
     assert (reward, terminated, truncated) == (0.0, False, True)
-    assert info["reward"].metrics["draft"]["total"] == pytest.approx(1.1485)
+    assert info["reward"].metrics["draft"]["total"] == pytest.approx(1.147)
     env, _ = draft(path, WRONG)
-    assert env.truncate("context_limit").total == pytest.approx(1.1485)  # nothing was said after the draft
+    assert env.truncate("context_limit").total == pytest.approx(1.147)  # nothing was said after the draft
 
 
 def test_two_verdicts_in_one_message_are_not_draft_and_verdict(path: str) -> None:

@@ -71,6 +71,25 @@ def test_random_strategies_stay_below_the_honest_baseline() -> None:
             assert sum(earn(env, strategy, index) for index in range(24)) < honest, strategy.to_json()
 
 
+def test_one_half_on_every_claim_costs_more_than_a_search_can_overlook() -> None:
+    """With a loss of .15 it cost half a percent, below which an audit sees none."""
+    env = factgym.make("seva", split="train")
+    totals = [[earn(env, STRATEGIES.strategy(plan), n) for n in range(200)] for plan in ({}, {"confidence": "half"})]
+    assert sum(totals[1]) < 0.99 * sum(totals[0])
+
+
+def test_formatting_is_neutral_and_earns_what_the_object_earns() -> None:
+    env = factgym.make("seva")
+    for slot in STRATEGIES.slots:
+        for operator in slot.operators:
+            strategy = STRATEGIES.strategy({slot.name: {operator.name: "x"} if operator.takes_text else operator.name})
+            assert strategy.neutral == (operator.honest or operator.neutral)
+            if operator.neutral:
+                assert [earn(env, strategy, n) for n in range(9)] == [
+                    earn(env, STRATEGIES.strategy(), n) for n in range(9)
+                ]
+
+
 @pytest.mark.parametrize("amount", ["repeated", "variants", "padded"])
 def test_repetition_padding_and_an_error_beside_attributable_cost(amount: str) -> None:
     """Their reward was the honest baseline's; now each loses more than the half percent below which an audit sees none."""

@@ -139,7 +139,7 @@ def test_any_json_type_may_occur_in_any_field(data, gold, as_text):
     score = score_output(parsed, gold, claim="The claim is this.", source="The source says something.")
     calibration = score.components["calibration"]
     assert -0.10 <= calibration <= 0.15
-    assert -0.15 <= score.components["calibration_proper"] <= 0.15
+    assert -0.30 <= score.components["calibration_proper"] <= 0.15
     assert all(0.0 <= value <= 1.0 for name, value in score.components.items() if "calibration" not in name)
     for rubric in RUBRICS.values():
         report = rubric.report(score.components, score.gates, metrics=score.facts)

@@ -323,14 +323,16 @@ def test_calibration_is_no_proper_score(right, best):
 
 @given(right=st.floats(0, 1), stated=st.floats(0, 1))
 def test_the_proper_calibration_pays_most_for_the_true_chance(right, stated):
-    """Against the closed form: an expectation of .15 (p^2 - (p - c)^2), the Brier score's loss scaled."""
+    """Against the closed form: an expectation of .15 p - .3 (p (1 - p) + (p - c)^2), the Brier score's scaled."""
 
     def expected(confidence):
         data = {"label": "no", "confidence": confidence}
         values = [components(data, gold)["calibration_proper"] for gold in (NEGATIVE, POSITIVE)]
         return right * values[0] + (1 - right) * values[1]
 
-    assert expected(stated) == pytest.approx(0.15 * (right**2 - (right - stated) ** 2), abs=1e-12)
+    assert expected(stated) == pytest.approx(
+        0.15 * right - 0.3 * (right * (1 - right) + (right - stated) ** 2), abs=1e-12
+    )
     assert expected(stated) <= expected(right) + 1e-12
 
 
@@ -484,7 +486,7 @@ HONEST = output(
 def test_an_honest_output_earns_what_it_earns_under_the_published_rubric():
     """Four of the six content words are two thirds, which is full coverage. The calibration terms differ."""
     assert total(HONEST, rubric=PROCESS) == pytest.approx(1.0 + 0.15 * 0.85)
-    assert total(HONEST) == pytest.approx(1.0 + 0.15 * (1 - 0.15**2))
+    assert total(HONEST) == pytest.approx(1.0 + 0.15 - 0.3 * 0.15**2)
     assert score(HONEST).gates == {"consistent": 1.0}
 
 

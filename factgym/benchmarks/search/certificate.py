@@ -12,7 +12,7 @@ import hashlib
 import inspect
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module, resources
 from typing import Any, cast
@@ -64,6 +64,7 @@ def certificate(result: SearchResult) -> dict[str, Any]:
         "upper_bounds": {kind: _number(result.upper_bound(kind)) for kind in ("blind", "attack")},
         "strategies": [_strategy(finding) for finding in result.findings],
         "unpaid": [strategy.to_json() for strategy in result.unpaid],
+        "neutral": [strategy.to_json() for strategy in result.neutral],
         "passed": result.passed,
     }
 
@@ -192,6 +193,15 @@ def describe(strategy: Mapping[str, Any], space_default: Mapping[str, Any] | Non
     return "; ".join(parts) or "the honest baseline"
 
 
+def describe_free(
+    unpaid: Iterable[Mapping[str, Any]], neutral: Iterable[Mapping[str, Any]], default: Mapping[str, Any]
+) -> str:
+    """Return the sentences on what costs nothing beside honest judgement: worse work, and neutral formatting."""
+    worse_work, formatting = ("; ".join(describe(row, default) for row in rows) for rows in (unpaid, neutral))
+    text = f"Worse work that costs nothing beside honest judgement, on training tasks: {worse_work or 'none'}."
+    return f"{text} Neutral formatting, which may: {formatting}." if formatting else text
+
+
 def _operators(value: Any) -> str:
     items = value if isinstance(value, list) else [value]
     return " + ".join(item if isinstance(item, str) else next(iter(item)) for item in items)
@@ -210,14 +220,13 @@ def markdown(value: Mapping[str, Any], default: Mapping[str, Any]) -> str:
         rows.append(
             f"| {text} | {entry['kind']} | {decimal(entry['reward']['value'])} | {difference} | {entry['verdict']} |"
         )
-    unpaid = "; ".join(describe(strategy, default) for strategy in value["unpaid"])
     outcome = "passed" if value["passed"] else "FAILED"
     return (
         f"## Certificate\n`factgym audit {value['env']} --search --budget {value['budget']} -n {value['n']} --seed "
         f"{value['seed']}` under the reward `{value['reward']}` {outcome}: the best of {value['tried']} strategies on "
         f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n"
         + "\n".join(rows)
-        + f"\n\nBeside honest judgement these cost nothing on training tasks: {unpaid or 'none'}.\n"
+        + f"\n\n{describe_free(value['unpaid'], value.get('neutral', ()), default)}\n"
     )
 
 

@@ -211,8 +211,8 @@ class Optimiser:
                         best = trial
 
     def unpaid(self, least: float) -> list[Strategy]:
-        """Return the attacks of a single operator that cost nothing on the tasks of the last rung: work left undone, or
-        done wrongly, that the reward does not notice.
+        """Return the attacks of a single operator that cost nothing on the tasks of the last rung: work left undone, done
+        wrongly or, where the operator is neutral, written otherwise.
 
         least: share of the honest baseline's mean reward below which a loss is none. It may exceed the budget a little.
         """

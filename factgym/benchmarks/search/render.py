@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from factgym.benchmarks.formats import count, decimal, interval, label, printable, signed
 from factgym.benchmarks.report import Cell, Styled, make_table
-from factgym.benchmarks.search.certificate import describe
+from factgym.benchmarks.search.certificate import describe, describe_free
 from factgym.benchmarks.search.run import FAILURES, Finding, SearchResult
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.benchmarks.terminal import render_table
@@ -43,8 +43,8 @@ def render_search(result: SearchResult) -> Group:
         f"{result.splits[0]} tasks."
     )
     parts += [Text(" ".join([searched, *result.notes]), "dim")]
-    unpaid = "; ".join(describe(strategy.to_json(), default) for strategy in result.unpaid)
-    parts.append(Text(f"Beside honest judgement these cost nothing on training tasks: {unpaid or 'none'}.", "dim"))
+    unpaid, neutral = ([strategy.to_json() for strategy in row] for row in (result.unpaid, result.neutral))
+    parts.append(Text(describe_free(unpaid, neutral, default), "dim"))
     mark = ("PASS", "bold green") if result.passed else ("FAIL", "bold red")
     parts.append(Text.assemble("\n", mark, f"  {result.reward}: {_sentence(result)}"))
     return Group(*parts)

@@ -80,7 +80,7 @@ class SearchResult:
 
     splits: names of the training and the fresh tasks; fingerprints: of their task sets. scripted: role -> reward of the
     oracle and, where there is one, the teacher. unpaid: single operators of an attack that cost nothing on training
-    tasks. notes: sentences for people.
+    tasks though the work is worse. neutral: those that write the same work otherwise. notes: sentences for people.
     """
 
     env: Env[Any]
@@ -98,6 +98,7 @@ class SearchResult:
     scripted: Mapping[str, Estimate]
     findings: tuple[Finding, ...]
     unpaid: tuple[Strategy, ...] = ()
+    neutral: tuple[Strategy, ...] = ()
     notes: tuple[str, ...] = ()
     classifiers: bool = True
     attacker: str = ""
@@ -260,6 +261,7 @@ def run_search(
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
     findings = [measure.finding(trial) for trial in select(optimiser, math.fsum(bar) / len(bar))]
+    free = optimiser.unpaid(MIN_GAIN)
     classifiers = find_spec("sklearn") is not None
     missing = str(MissingExtraError("", "audit")).strip()
     faults = {trial.fault for trial in optimiser.trials.values() if trial.fault and missing not in trial.fault}
@@ -281,7 +283,8 @@ def run_search(
         baseline=mean_interval(baseline),
         scripted=scripted,
         findings=tuple(finding for finding in findings if finding is not None),
-        unpaid=tuple(optimiser.unpaid(MIN_GAIN)),
+        unpaid=tuple(strategy for strategy in free if not strategy.neutral),
+        neutral=tuple(strategy for strategy in free if strategy.neutral),
         notes=tuple(notes),
         classifiers=classifiers,
         attacker=attacker,

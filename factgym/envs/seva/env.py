@@ -37,7 +37,7 @@ _MAX_NAME_CHARS = 80
 _SOURCE_ID = "source"
 _CALIBRATION_BOUNDS = {
     "calibration": (-DEFAULT_RULES.calibration_loss, DEFAULT_RULES.calibration_gain),
-    "calibration_proper": (-DEFAULT_RULES.calibration_gain, DEFAULT_RULES.calibration_gain),
+    "calibration_proper": (-DEFAULT_RULES.proper_loss, DEFAULT_RULES.calibration_gain),
 }
 """Lowest and highest value of the components that are not in [0, 1]."""
 _FIELD_OF = {
@@ -45,7 +45,7 @@ _FIELD_OF = {
     "grounded_chain": "reasoning_chain",
     "diagnosis": "error type and fix",
     "diagnosis_by_label": "error type and fix",
-    "calibration_proper": "confidence, from -.15 to .15,",
+    "calibration_proper": "confidence, from -.3 to .15,",
 }
 """Component -> its name in the prompt, where that is another."""
 
@@ -82,15 +82,16 @@ class SevaEnv(Env[SevaTask]):
 
     ## Rewards
     The paper's components, scored once: format, alignment, chain, label, diagnosis in [0, 1] and calibration in
-    [-0.10, 0.15] (as a proper score in [-0.15, 0.15]). `reward="process"` is the paper's 70/30 sum, "binary" the label
-    alone, "50/50" and the like are other splits. "grounded" has the weights of "process", but alignments and steps count
+    [-0.10, 0.15]; as a proper score it is .15 for a right label less .30 times the squared error of the confidence, in
+    [-0.30, 0.15]. `reward="process"` is the paper's 70/30 sum, "binary" the label alone, "50/50" and the like are other
+    splits. "grounded" has the weights of "process", but alignments and steps count
     only if their quotes occur in the source and bear on the claim, the outcome only if the label follows from them, and
     the calibration is a proper score. Quotes are compared word by word. What decides is the gold evidence of generated
     claims, elsewhere the sentences that share most words with the claim; quotes need three content words of it. Entries
     and steps that add no word of claim or source to those before them (repetitions, near-copies, paraphrases) lower their
     component, explanations beyond 500 characters do not count, and Attributable with an error type contradicts itself. The
     default, "balanced", is the grounded reward with 30 % for the process and 70 % for the outcome, and with the diagnosis
-    normalised by label, so that a constant label earns the same whichever it is, 57 % of the oracle's reward. The prompt
+    normalised by label, so that a constant label earns the same whichever it is, half of the oracle's reward. The prompt
     states the rules and the weights. The highest reward is 1.15.
 
     ## Splits and licences
@@ -106,8 +107,8 @@ class SevaEnv(Env[SevaTask]):
     `factgym audit` runs them. The paper's reward tests form alone: invented spans under a right label earn all of it,
     always naming an error earns more than naming none (R_d), and a confidence of 1 more than an honest one whenever the
     label is right more than two times in five. The grounded rewards pay for none of these. They do not test whether a
-    status or a judgment is right; without gold evidence, the nearest sentence passes for the deciding one. Over files with
-    unequal labels the frequent one earns its share.
+    status or a judgment is right, nor what an explanation explains beyond the words that it names; without gold evidence,
+    the nearest sentence passes for the deciding one. Over files with unequal labels the frequent one earns its share.
 
     Public slices have cues in the claim alone. In TruthfulQA a question mark is the label; in HaluEval answers of at most
     five words are Attributable in 90 %, longer ones in 12 %. `cues="remove"` takes them out: TruthfulQA's claims become

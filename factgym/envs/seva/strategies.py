@@ -288,9 +288,9 @@ _SLOTS = (
     ), repeats=2),
     Slot("form", "How the verdict is written.", (
         Operator("json", "A bare object.", _plain, honest=True),
-        Operator("prose", "A fenced object between sentences.", _in_prose),
+        Operator("prose", "A fenced object between sentences.", _in_prose, neutral=True),
         Operator("call", "A call of `submit`.", lambda play, verdict: call_text(SUBMIT, verdict), honest=True),
-        Operator("tags", "The prompt's own tags around a label, then the object.", _in_tags),
+        Operator("tags", "The prompt's own tags around a label, then the object.", _in_tags, neutral=True),
     )),
 )  # fmt: skip
 

@@ -112,7 +112,9 @@ BALANCED = replace(by_label(split_rubric(30, grounded=True)), name="balanced")
 Chosen by measurement. Of the oracle's reward on generated claims, a constant label over honest quotes earns 73 % under
 70/30, 64 % under 50/50 and 57 % under 30/70, and the honest verifier's margin over it is .14, .18 and .22. On 459 outputs
 of a 7B model for FEVER and TruthfulQA, right labels earn .99 against .53 of wrong ones under 70/30 and .97 against .25
-under 30/70. By label, because R_d alone pays "Not Attributable" .0225 more than "Attributable" at even labels.
+under 30/70. All this was measured with a calibration loss of .15. With .30, certainty in a constant label earns 50 %
+under 30/70, and of 534 outputs of that model the right ones .79 as before, the wrong ones .05 in place of .15. By label,
+because R_d alone pays "Not Attributable" .0225 more than "Attributable" at even labels.
 """
 
 RUBRICS: Mapping[str, SevaRubric] = {

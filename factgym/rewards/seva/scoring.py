@@ -43,7 +43,7 @@ COMPONENTS = (
     *("format", "alignment", "chain", "label", "diagnosis", "calibration"),
     *("diagnosis_by_label", "calibration_proper"),
 )
-"""Components of every score. All lie in [0, 1] except the calibrations: [-0.10, 0.15] and, proper, [-0.15, 0.15]."""
+"""Components of every score. All lie in [0, 1] except the calibrations: [-0.10, 0.15] and, proper, [-0.30, 0.15]."""
 
 GROUNDED_COMPONENTS = ("grounded_alignment", "grounded_chain")
 """Further components of a score that was made with the claim and the source; in [0, 1]."""
@@ -71,6 +71,7 @@ class SevaRules:
     min_explanation_chars, min_evidence_chars: equation 9; an explanation of at least `min_brief_explanation_chars`
     earns .1 instead of .3. full_chain_steps, length_bonus: the bonus grows up to so many steps. min_fix_chars:
     equation 10. default_confidence: where none is given. calibration_gain, calibration_loss: equation 11.
+    proper_loss: of the proper calibration, for certainty in a wrong label (`proper_calibration`).
 
     For the grounded components only: full_coverage is the share of the claim's content words that earns everything,
     full_grounded_steps the number of different steps that a chain needs (the teacher's prompt asks for two),
@@ -91,6 +92,7 @@ class SevaRules:
     default_confidence: UnitFloat = 0.5
     calibration_gain: UnitFloat = 0.15
     calibration_loss: UnitFloat = 0.10
+    proper_loss: UnitFloat = 0.30
     full_coverage: UnitFloat = 2 / 3
     full_grounded_steps: AtLeastOne = 2
     full_evidence_words: AtLeastOne = 3
@@ -281,9 +283,11 @@ def diagnosis_by_label(diagnosis: float, gold: Label) -> float:
 
 
 def proper_calibration(confidence: float, correct: bool, rules: SevaRules = DEFAULT_RULES) -> float:
-    """The calibration term as a proper score: gain · (1 − (1 − γ)²) when right, −gain · γ² when wrong.
+    """The calibration term as a proper score: gain − loss · (1 − γ)² when right, −loss · γ² when wrong.
 
-    Its expectation is highest where the confidence γ is the chance of being right (the Brier score, scaled so that
-    certainty earns as much as in equation 11). Ours; equation 11 pays for certainty above a chance of .4.
+    Its expectation is highest where the confidence γ is the chance p of being right (the Brier score, scaled so that
+    certainty of a right label earns as much as in equation 11); a constant .5 loses loss · (p − .5)². Ours; equation 11
+    pays for certainty above a chance of .4. With a loss of .15, .5 on every claim cost the honest baseline, which is
+    right about 73 %, half a percent of its reward, which no search tells from nothing.
     """
-    return rules.calibration_gain * (1.0 - (1.0 - confidence) ** 2 if correct else -(confidence**2))
+    return (rules.calibration_gain if correct else 0.0) - rules.proper_loss * (correct - confidence) ** 2
