@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--completion-tokens", type=int, default=4096, help="of a whole episode, tool text included")
     args = parser.parse_args()
 
-    config = {"path": args.path} if args.path else {}
+    config = {"path": args.path} if args.path else {"split": "train"}
     trainer = Trainer(
         model=args.model,
         args=GRPOConfig(

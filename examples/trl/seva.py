@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--completion-tokens", type=int, default=2048)
     args = parser.parse_args()
 
-    config = {"path": args.path} if args.path else {}
+    config = {"path": args.path} if args.path else {"split": "train"}
     trainer = Trainer(
         model=args.model,
         args=GRPOConfig(

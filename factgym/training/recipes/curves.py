@@ -84,8 +84,10 @@ def _charts(lines: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[Part]:
     add("held-out reward", {}, held_out)
     for title, names in _PANELS:
         add(title, {name: _points(steps, name) for name in names})
+    counted = {name for line in lines for name in line.get("weights", {})}
     for title, source in (("components of the rollouts' reward", steps), ("components, held out", held_out)):
-        add(title, _tables(source, "components"))
+        tables = _tables(source, "components")
+        add(title, {name: points for name, points in tables.items() if name in counted or not counted})
     add("recall by label, held out", _tables(held_out, "recall"))
     charts.append(Note("Dashed lines separate the stages. Faint lines are steps, bold ones a moving mean.", fine=True))
     try:
@@ -130,16 +132,17 @@ def _draw_curves(
         axes.axvline(boundary, linestyle="--", color="#999999", linewidth=1)
     axes.set(xlabel="step")
     if len(curves) > 1:
-        axes.legend(loc="best", fontsize=8)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Scores before and after each stage, and the difference of the last to the first in pairs with its interval."""
+    """Reward and its components before and after each stage, and the difference of the last to the first in pairs with its interval."""
     tables = []
     for split, values in result["splits"].items():
         scores, differences = values["scores"], values["differences"]
         tasks = next(iter(scores.values()))["tasks"]
-        names = list(dict.fromkeys(["reward", *(name for row in scores.values() for name in row["components"])]))
+        counted = [name for row in scores.values() for name in row["weights"]]
+        names = list(dict.fromkeys(["reward", *counted]))
         columns = [
             "score",
             *scores,

@@ -53,7 +53,10 @@ def evaluate(
 
 
 def scores_of(summary: RunSummary) -> dict[str, Any]:
-    """The scores of a run as JSON data: reward with its interval, components, recall by label, lengths."""
+    """The scores of a run as JSON data: reward with its interval, components, their weights, recall by label, lengths.
+
+    weights: of the components that the reward counts; the others are diagnostics.
+    """
 
     def values(estimates: Mapping[str, Estimate]) -> dict[str, float | None]:
         return {name: estimate.value for name, estimate in estimates.items()}
@@ -67,6 +70,7 @@ def scores_of(summary: RunSummary) -> dict[str, Any]:
         "low": reward.low,
         "high": reward.high,
         "components": values(summary.components),
+        "weights": {name: weight for name, weight in summary.weights.items() if weight},
         "accuracy": summary.accuracy.value,
         "recall": values(summary.recall),
         "turns": summary.turns.value,
