@@ -81,7 +81,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         self.render_mode = render_mode
         self.tasks: TaskSet[TaskT] = self.load_tasks()
         self.observation_space = UnicodeText()
-        self.action_space = ActionSpace(self.available_tools)
+        self.action_space = ActionSpace(self.checked_tools)
         self._episode: Episode[TaskT] | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
@@ -89,7 +89,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         memo[id(self)] = new
         for name, value in vars(self).items():
             setattr(new, name, value if name in _SHARED else copy.deepcopy(value, memo))
-        new.action_space.tools = new.available_tools
+        new.action_space.tools = new.checked_tools
         return new
 
     def __getstate__(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             self.tasks = self.task_set
         if self._episode is not None:
             self._episode.task = self.tasks[self._episode.index]
-        self.action_space.tools = self.available_tools
+        self.action_space.tools = self.checked_tools
 
     def load_tasks(self) -> TaskSet[TaskT]:
         """Return the shared task set of this configuration; by default `task_set`."""
@@ -133,6 +133,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
             return ()
         schemas: Sequence[ToolSchema] = self.toolbox.schemas(self.open_tools, self.config.prompt)
         return schemas
+
+    def checked_tools(self) -> Sequence[ToolSchema]:
+        """Full schemas of the tools that may be called now: calls are checked by these where the policy sees brief ones."""
+        return self.available_tools() if self.toolbox is None else self.toolbox.schemas(self.open_tools)
 
     def all_tools(self) -> Sequence[ToolSchema]:
         """Schemas of every tool that may be open at some stage, for frameworks that want them before an episode."""

@@ -310,7 +310,7 @@ def test_a_copy_branches_the_episode() -> None:
     assert twin.tasks is env.tasks and twin.config is env.config and twin.spec is env.spec
     assert twin.step('{"value": 0.5}')[1] == 0.5
     assert env.step('{"value": 1}')[1] == 1.0
-    assert twin.action_space.tools == twin.available_tools
+    assert twin.action_space.tools == twin.checked_tools
     env.reset()
     twin.reset()
     assert env.task == twin.task
@@ -324,7 +324,7 @@ def test_a_pickle_goes_on_where_it_was() -> None:
     twin = pickle.loads(pickle.dumps(env))
     assert twin.episode == env.episode
     assert twin.step(say("x")) == env.step(say("x"))
-    assert twin.action_space.tools == twin.available_tools
+    assert twin.action_space.tools == twin.checked_tools
     assert twin.action_space.sample() == env.action_space.sample()
     env.step('{"value": 1}')
     assert pickle.loads(pickle.dumps(env)).episode.report == env.episode.report

@@ -111,6 +111,16 @@ def test_names_and_choices_are_those_of_the_full_schemas(env_id: str) -> None:
         assert shape(tool["function"]["parameters"]) == shape(short["function"]["parameters"])
 
 
+@pytest.mark.parametrize("env_id", ENVS)
+def test_sampled_actions_fit_the_full_schemas(env_id: str) -> None:
+    env = make(env_id, "brief", max_turns=2)
+    env.action_space.seed(3)
+    for index in range(20):
+        env.reset(options={"task": index % 4})
+        info = env.step(env.action_space.sample())[-1]
+        assert info["error"] not in ("invalid_arguments", "unknown_tool")
+
+
 def test_calls_are_checked_as_ever() -> None:
     env = make("claimcheck", "brief")
     env.reset(options={"task": 0})

@@ -225,7 +225,7 @@ class CorverEnv(Env[CorverTask]):
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
         super().__init__(env_spec, config, render_mode)
-        self.action_space = CompletionSpace(self.available_tools)
+        self.action_space = CompletionSpace(self.checked_tools)
 
     def load_tasks(self) -> CorverTaskSet:
         """Load the questions, and open a counter that is named by its path: an error of it is one of construction."""
@@ -256,6 +256,9 @@ class CorverEnv(Env[CorverTask]):
     def available_tools(self) -> Sequence[ToolSchema]:
         """Return `search` in an environment with a corpus; a completion is no tool call."""
         return TOOLBOX.schemas(style=self.config.prompt) if self.config.search else ()
+
+    def checked_tools(self) -> Sequence[ToolSchema]:
+        return TOOLBOX.schemas() if self.config.search else ()
 
     @property
     def slow_steps(self) -> bool:

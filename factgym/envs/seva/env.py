@@ -165,6 +165,9 @@ class SevaEnv(Env[SevaTask]):
     def available_tools(self) -> Sequence[ToolSchema]:
         return (submit_schema(self.config.prompt),)
 
+    def checked_tools(self) -> Sequence[ToolSchema]:
+        return (submit_schema(),)
+
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
         """Answer each item of an action; a verdict in broken JSON is recovered."""
         call = salvage_verdict(parsed)
