@@ -21,6 +21,7 @@ from factgym.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from factgym.corpora.cooccurrence import Progress
+    from factgym.corpora.estimates import Estimate
 
 KERNEL_SECONDS = 1.0
 """Time for the kernels to load, before a message."""
@@ -78,9 +79,10 @@ def build(
     interrupted build."""
     from rich.console import Console
 
-    from factgym.corpora.build import DISK_RATIO, build_corpus, estimate_rows, source_files
+    from factgym.corpora.build import build_corpus, source_files
     from factgym.corpora.cooccurrence.building import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
+    from factgym.corpora.estimates import estimate_build
     from factgym.corpora.mapped_files import check_output
     from factgym.corpora.splitting import Split
     from factgym.corpora.store_writer import building_folder
@@ -92,20 +94,19 @@ def build(
         raise ConfigError("--overlap goes with --words or --sentences")
     split = Split("words", words, overlap) if words else Split("sentences", sentences, overlap) if sentences else None
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
-    files = source_files(source, layout)
-    rows = estimate_rows(files)
+    workers = jobs or core_count()
+    estimate = estimate_build(source_files(source, layout), workers)
     parent = next(folder for folder in out.absolute().parents if folder.exists())
-    needed, free = rows * DISK_RATIO, shutil.disk_usage(parent).free
-    size = f"{sum(file.stat().st_size for file in files) / 1e6:,.1f} MB"
-    console.print(
-        f"{len(files):,} file{'s' * (len(files) != 1)}, {size}; about {needed / 1e6:,.1f} MB on disk "
-        f"({free / 1e6:,.0f} MB free)"
-    )
+    free = shutil.disk_usage(parent).free
+    console.print(format_estimate(estimate, free, workers))
+    if estimate.disk + estimate.building > free:
+        console.print("The disk may be too small: make room, or name a folder on another one. Building all the same.")
     started, bad = time.monotonic(), BadRecords()
     try:
         with _CorpusDisplay(console, "") as display:
+            display.text = estimate.text
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
-            options["jobs"] = jobs or core_count()
+            options["jobs"] = workers
             corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
         is_kept = building_folder(out).exists()
@@ -124,6 +125,19 @@ def build(
         f"{corpus.folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s, {len(corpus) / max(seconds, 1e-9):,.0f} passages a second"
     )
     _print_bad(bad.count, bad.messages)
+
+
+def format_estimate(estimate: Estimate, free: int, jobs: int) -> str:
+    """`2 files, 30.0 MB; about 75.0 MB on disk and 67.5 MB more while it is built (9,000 MB free), …`."""
+    files, disk, building = estimate.files, estimate.disk / 1e6, estimate.building / 1e6
+    minutes, seconds = divmod(round(estimate.seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds} s"
+    return (
+        f"{files:,} file{'s' * (files != 1)}, {estimate.bytes / 1e6:,.1f} MB; about {disk:,.1f} MB on disk and "
+        f"{building:,.1f} MB more while it is built ({free / 1e6:,.0f} MB free), {estimate.memory / 1e6:,.0f} MB of memory, "
+        f"{clock} with {jobs} process{'es' * (jobs != 1)}"
+    )
 
 
 @corpus_app.command("search")
@@ -423,19 +437,33 @@ def _open(index: str, tokenizer: Path | None, **options: Any) -> Any:
 class _CorpusDisplay(Display):
     """The progress of building a corpus."""
 
+    text: float = 0.0
+    """Estimated bytes of its passages."""
+
     def line(self) -> str:
         seconds = time.monotonic() - self.started
         if self.progress is None:
             return f"reading · {seconds:.0f} s"
-        stage, done, total = self.progress
-        if stage == "index":
-            return f"merging, step {done}/{total} · {seconds:.0f} s"
-        return f"reading · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s · {seconds:.0f} s"
+        if self.progress.stage == "index":
+            return f"merging, step {self.progress.done}/{self.progress.total} · {seconds:.0f} s"
+        done = self.progress.done
+        share = f"about {self._percent()} % · {done:,} passages · {done / max(seconds, 1e-9):,.0f} passages/s"
+        return f"counting · {share} · {seconds:.0f} s"
 
     def render(self, line: str) -> Any:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
         from rich.text import Text
 
-        return Text(line)
+        return Group(ProgressBar(100, self._percent(), width=40), Text(line))
+
+    def _percent(self) -> int:
+        """Return the share that is done: counting takes four fifths of the time, merging the rest."""
+        if self.progress is None:
+            return 0
+        if self.progress.stage == "index":
+            return 80 + int(20 * self.progress.done / max(self.progress.total, 1))
+        return 80 if self.progress.total else min(79, int(80 * self.progress.bytes / max(self.text, 1.0)))
 
 
 class _BuildDisplay(Display):

@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
-from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.cooccurrence.sources import Article, BadRecords
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.documents import Document
+from factgym.corpora.documents import EXTRACTED_GLOB, Document, matching_files
+from factgym.corpora.estimates import unpacked_bytes
 from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
 from factgym.corpora.http_client import is_remote
 from factgym.corpora.index import kind_of
@@ -47,7 +47,7 @@ from factgym.corpora.passage_files import (
     row_passages,
 )
 from factgym.corpora.retrieved import RetrievedCorpus
-from factgym.corpora.rows import PACKED, OnBad
+from factgym.corpora.rows import OnBad
 from factgym.corpora.splitting import Split
 from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_chunks import SourcedPassage
@@ -65,12 +65,6 @@ CACHE_VARIABLE = "FACTGYM_CACHE"
 
 ON_DISK_FROM = 32_000_000
 """Bytes of rows from which on `read_passages` builds a corpus in the cache; reading that much takes some seconds."""
-
-PACKING = 3
-"""Estimated ratio of the size of rows to that of the packed file."""
-
-DISK_RATIO = 2.5
-"""Estimated ratio of the size of a corpus with its index to that of its rows."""
 
 _MARKUP = re.compile(
     r"(?<=\])(?:\([^()\s]{1,2000}+[^()\n]{0,200}+\)|\[[^\[\]\n]{0,200}+\])|</?[A-Za-z][^<>]{0,500}+>|\{%[^%]{0,500}+%\}"
@@ -103,7 +97,7 @@ def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None 
     if is_stored_corpus(path):
         return shared(("stored corpus", str(path.absolute())), lambda: StoredCorpus(path))
     if on_disk is None:
-        on_disk = estimate_rows(_record_files(path, layout)) >= ON_DISK_FROM
+        on_disk = sum(map(unpacked_bytes, _record_files(path, layout))) >= ON_DISK_FROM
 
     def build() -> Corpus:
         stored = cached_corpus(path, layout) if on_disk else None
@@ -177,17 +171,12 @@ def source_files(source: Path, layout: str = AUTO) -> list[Path]:
     """Return the files that are read of a source. Raises as `read_passages`."""
     if files := _record_files(source, layout):
         return files
-    return [source] if source.is_file() else sorted(source / name for name in visible_files(source))
+    return [source] if source.is_file() else matching_files(source, EXTRACTED_GLOB)
 
 
 def _record_files(source: Path, layout: str) -> list[Path]:
     """Return the files of rows or of a dump, whose broken records are errors; none for texts."""
     return row_files(source, layout) or dump_files(source, layout)
-
-
-def estimate_rows(files: Iterable[Path]) -> int:
-    """Return the estimated bytes of files, unpacked."""
-    return sum(file.stat().st_size * (PACKING if file.suffix.lower() in PACKED else 1) for file in files)
 
 
 def _source_items(path: Path, layout: str, bad: BadRecords | None, split: Split | None) -> Items:
@@ -231,11 +220,8 @@ class _Text(NamedTuple):
 
 
 def _folder_texts(path: Path, taken: OnBad | None, on_bad: OnBad) -> Iterator[_Text]:
-    folder = read_texts(path, taken)
-    for file in folder.skipped:
-        on_bad(DataError(f"{file.path}: {file.reason}."))
     root = path.parent if path.is_file() else path
-    for document in folder.documents:
+    for document in read_texts(path, taken, lambda file: on_bad(DataError(f"{file.path}: {file.reason}."))):
         original = document.text
         if not original and not document.path.lower().endswith(".jsonl"):
             with contextlib.suppress(OSError, UnicodeDecodeError):

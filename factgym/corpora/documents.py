@@ -13,11 +13,14 @@ and hidden files and folders are left out.
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from tempfile import SpooledTemporaryFile
+from typing import IO
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.byte_ranges import visible_files
@@ -43,6 +46,9 @@ SLUG_CHARS = 48
 """Longest document id, in characters, before a suffix that keeps it unique."""
 
 _MIN_PASSAGE_CHARS = 100
+_SPOOL_BYTES = 32_000_000
+"""Texts of a folder that are held in memory; more of them are in a temporary file."""
+
 _MARKDOWN = (".md", ".markdown")
 _EXPECTED = "*.md, *.txt or *.jsonl files with text in UTF-8"
 _SLUG = re.compile(r"[^a-z0-9]+")
@@ -92,6 +98,18 @@ class _Draft:
     path: str
     text: str = ""
 
+    def spool(self, file: IO[bytes]) -> _Draft:
+        """Write blocks and text to the end of a file; return the draft without them."""
+        blocks = [[block.path, block.paragraphs] for block in self.blocks]
+        file.write(json.dumps([blocks, self.text]).encode() + b"\n")
+        return replace(self, blocks=(), text="")
+
+    def restore(self, line: bytes) -> _Draft:
+        """Return the draft with the blocks and the text of its line."""
+        blocks, text = json.loads(line)
+        restored = tuple(Block(tuple(path), tuple(paragraphs)) for path, paragraphs in blocks)
+        return replace(self, blocks=restored, text=text)
+
 
 def read_folder(
     path: str | Path,
@@ -102,11 +120,42 @@ def read_folder(
     extract: bool = False,
     on_bad: OnBad | None = None,
 ) -> Folder:
-    """Return the documents of a folder (or of one file), in the sorted order of their paths.
+    """Return the documents of a folder (or of one file), in the sorted order of their paths, and the skipped files.
+
+    Arguments and errors as of `iter_folder`.
+    """
+    skipped: list[Skipped] = []
+    documents = iter_folder(
+        path,
+        glob=glob,
+        max_passage_chars=max_passage_chars,
+        max_file_bytes=max_file_bytes,
+        extract=extract,
+        on_bad=on_bad,
+        on_skipped=skipped.append,
+    )
+    return Folder(tuple(documents), tuple(skipped))
+
+
+def iter_folder(
+    path: str | Path,
+    *,
+    glob: str | Sequence[str] = DEFAULT_GLOB,
+    max_passage_chars: int = MAX_PASSAGE_CHARS,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    extract: bool = False,
+    on_bad: OnBad | None = None,
+    on_skipped: Callable[[Skipped], object] = lambda _: None,
+) -> Iterator[Document]:
+    """Yield the documents of a folder (or of one file) one after another, in the sorted order of their paths.
+
+    As a title depends on those of all documents, every file is read before the first document is returned; the texts wait
+    in a temporary file, and only names are held in memory.
 
     glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders.
     max_passage_chars: at least 100. max_file_bytes: larger files are skipped. extract: read HTML, PDF and DOCX (extra
-    `documents`). on_bad: takes the error of a broken JSONL line, which is left out.
+    `documents`). on_bad: takes the error of a broken JSONL line, which is left out. on_skipped: takes the files that could not
+    be read, all before the first document.
     Raises DataError for a missing or empty folder and for a broken JSONL line, ConfigError for a bad limit.
     """
     if max_passage_chars < _MIN_PASSAGE_CHARS or max_file_bytes < 1:
@@ -114,27 +163,31 @@ def read_folder(
     root, names = _matching_files(Path(path), (glob,) if isinstance(glob, str) else tuple(glob))
     drafts: list[_Draft] = []
     skipped: list[Skipped] = []
-    with Extractor() as extractor:
-        for name in names:
-            text = _file_text(root, name, max_file_bytes, extractor if extract else None)
-            if isinstance(text, Skipped):
-                skipped.append(text)
-                continue
-            is_rows = name.lower().endswith(".jsonl")
-            new_drafts = _jsonl_drafts(name, text, on_bad) if is_rows else [_text_draft(name, text, extract)]
-            readable = [draft for draft in new_drafts if draft.blocks]
-            drafts += readable
-            if not readable:
-                skipped.append(Skipped(name, "it holds no text"))
-    if not drafts:
-        expected = (
-            _EXPECTED if glob in (DEFAULT_GLOB, EXTRACTED_GLOB) else f"files matching {glob!r} with text in UTF-8"
-        )
-        reasons = "; ".join(f"{file.path}: {file.reason}" for file in skipped[:3])
-        more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-        detail = f" (skipped {reasons}{more})" if skipped else ""
-        raise DataError(f"{path}: no document found; expected {expected}{detail}.")
-    return Folder(tuple(_settle(drafts, max_passage_chars)), tuple(skipped))
+    with SpooledTemporaryFile(_SPOOL_BYTES) as spool:
+        with Extractor() as extractor:
+            for name in names:
+                text = _file_text(root, name, max_file_bytes, extractor if extract else None)
+                if isinstance(text, Skipped):
+                    skipped.append(text)
+                    continue
+                is_rows = name.lower().endswith(".jsonl")
+                new_drafts = _jsonl_drafts(name, text, on_bad) if is_rows else [_text_draft(name, text, extract)]
+                readable = [draft.spool(spool) for draft in new_drafts if draft.blocks]
+                drafts += readable
+                if not readable:
+                    skipped.append(Skipped(name, "it holds no text"))
+        if not drafts:
+            expected = (
+                _EXPECTED if glob in (DEFAULT_GLOB, EXTRACTED_GLOB) else f"files matching {glob!r} with text in UTF-8"
+            )
+            reasons = "; ".join(f"{file.path}: {file.reason}" for file in skipped[:3])
+            more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
+            detail = f" (skipped {reasons}{more})" if skipped else ""
+            raise DataError(f"{path}: no document found; expected {expected}{detail}.")
+        for file in skipped:
+            on_skipped(file)
+        spool.seek(0)
+        yield from _settle(drafts, spool, max_passage_chars)
 
 
 def _text_draft(name: str, text: str, extract: bool) -> _Draft:
@@ -162,6 +215,11 @@ def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str
     )
     regex = re.compile("|".join(alternatives), re.DOTALL)
     return path, sorted(name for name in visible_files(path) if regex.fullmatch(name))
+
+
+def matching_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """Return the files of a folder that match a pattern, in the order in which they are read."""
+    return [folder / name for name in _matching_files(folder, patterns)[1] if (folder / name).is_file()]
 
 
 def _file_text(root: Path, name: str, max_bytes: int, extract: Extractor | None) -> str | Skipped:
@@ -235,8 +293,10 @@ def _jsonl_draft(name: str, number: int, line: str) -> _Draft:
     return _Draft(id_, " ".join(title.split()) or id_, tuple(id_.split()), tuple(read_plain(body)[1]), name)
 
 
-def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
+def _settle(drafts: Sequence[_Draft], spool: IO[bytes], max_chars: int) -> Iterator[Document]:
     """Make ids and titles unique, since a question names a document by its title, and cut the blocks.
+
+    spool: the lines of the drafts.
 
     A title that several documents have is followed by those words of the file name that the others lack.
     """
@@ -244,7 +304,8 @@ def _settle(drafts: Sequence[_Draft], max_chars: int) -> Iterator[Document]:
     for draft in drafts:
         namesakes.setdefault(draft.title.casefold(), []).append(draft.name_words)
     ids, titles = UniqueNames(), UniqueNames()
-    for draft in drafts:
+    for head in drafts:
+        draft = head.restore(spool.readline())
         title, folded = draft.title, draft.title.casefold()
         if len(namesakes[folded]) > 1:
             common = set.intersection(*map(set, namesakes[folded]))

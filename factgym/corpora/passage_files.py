@@ -33,10 +33,10 @@ from factgym.corpora.documents import (
     EXTRACTED_GLOB,
     MAX_PASSAGE_CHARS,
     Document,
-    Folder,
+    Skipped,
     UniqueNames,
+    iter_folder,
     make_document,
-    read_folder,
 )
 from factgym.corpora.extraction import MODULES
 from factgym.corpora.rows import COLUMNAR, PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
@@ -65,7 +65,7 @@ def iter_passages(path: str | Path, *, layout: str = AUTO, on_bad: OnBad | None 
 
 def read_documents(path: Path, layout: str = AUTO, on_bad: OnBad | None = None) -> Iterator[Document]:
     """Yield the documents of a source without `row_files`: articles of a dump, or texts."""
-    return read_articles(path, on_bad) if dump_files(path, layout) else iter(read_texts(path, on_bad).documents)
+    return read_articles(path, on_bad) if dump_files(path, layout) else read_texts(path, on_bad)
 
 
 def dump_files(path: Path, layout: str = AUTO) -> list[Path]:
@@ -114,9 +114,11 @@ def no_article(path: Path) -> DataError:
     return DataError(f"{path}: no article with text in this dump. Give a …pages-articles….xml of MediaWiki.")
 
 
-def read_texts(path: Path, on_bad: OnBad | None = None) -> Folder:
-    """Return the documents of a folder of texts, or of one file, HTML, PDF and DOCX included."""
-    return read_folder(path, glob=EXTRACTED_GLOB, extract=True, on_bad=on_bad)
+def read_texts(
+    path: Path, on_bad: OnBad | None = None, on_skipped: Callable[[Skipped], object] = lambda _: None
+) -> Iterator[Document]:
+    """Yield the documents of a folder of texts, or of one file, HTML, PDF and DOCX included, one after another."""
+    return iter_folder(path, glob=EXTRACTED_GLOB, extract=True, on_bad=on_bad, on_skipped=on_skipped)
 
 
 def row_files(path: Path, layout: str = AUTO) -> list[Path]:

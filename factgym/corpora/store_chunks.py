@@ -49,6 +49,13 @@ class ChunkTask(NamedTuple):
     expand: Callable[[Any], Iterable[SourcedPassage]]
 
 
+class Counted(NamedTuple):
+    """Passages of a chunk, and the bytes of their texts."""
+
+    passages: int
+    bytes: int
+
+
 class TextChunk(NamedTuple):
     """The passages of a chunk."""
 
@@ -107,8 +114,8 @@ def chunk_tasks(
         yield ChunkTask(folder, number, batch, expand)
 
 
-def write_chunk(task: ChunkTask) -> int:
-    """Write a chunk; return the number of its passages."""
+def write_chunk(task: ChunkTask) -> Counted:
+    """Write a chunk; return its size."""
     # A term gets the next number when it is first seen.
     numbers: defaultdict[str, int] = defaultdict(count().__next__)
     number_of = numbers.__getitem__
@@ -146,7 +153,7 @@ def write_chunk(task: ChunkTask) -> int:
     )
     for chunk in (passages, terms):
         _save(chunk_path(task.folder, task.number, type(chunk)), chunk)
-    return len(lengths)
+    return Counted(len(lengths), position)
 
 
 def _save(path: Path, chunk: TextChunk | TermChunk) -> None:
@@ -176,10 +183,11 @@ def read_chunk(folder: Path, number: int, kind: type[ChunkT]) -> ChunkT:
         raise DataError(f"{path} cannot be read ({error}). Remove {folder} and start the build again.") from None
 
 
-def finished_passages(task: ChunkTask) -> int | None:
-    """Return the passages of a chunk that is there and intact, None where there is none."""
+def finished_chunk(task: ChunkTask) -> Counted | None:
+    """Return the size of a chunk that is there and intact, None where there is none."""
     try:
-        is_same = read_chunk(task.folder, task.number, TextChunk).items.tolist() == [len(task.items)]
-        return len(read_chunk(task.folder, task.number, TermChunk).lengths) if is_same else None
+        texts = read_chunk(task.folder, task.number, TextChunk)
+        lengths = read_chunk(task.folder, task.number, TermChunk).lengths
     except DataError:
         return None
+    return Counted(len(lengths), len(texts.text)) if texts.items.tolist() == [len(task.items)] else None

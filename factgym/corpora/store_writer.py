@@ -47,12 +47,13 @@ from factgym.corpora.store_bm25 import INDEX, TERMS, saved_params
 from factgym.corpora.store_chunks import (
     CHUNK_CHARS,
     CHUNK_ITEMS,
+    Counted,
     SourcedPassage,
     TermChunk,
     TextChunk,
     chunk_path,
     chunk_tasks,
-    finished_passages,
+    finished_chunk,
     read_chunk,
     write_chunk,
 )
@@ -65,11 +66,12 @@ _READ = "read.json"
 
 
 class BuildProgress(NamedTuple):
-    """stage: "read" or "index". done: passages, or steps. total: None where unknown."""
+    """stage: "read" or "index". done: passages, or steps. total: None where unknown. bytes: of the passages."""
 
     stage: str
     done: int
     total: int | None = None
+    bytes: int = 0
 
 
 OnProgress = Callable[[BuildProgress], None]
@@ -198,22 +200,25 @@ def _build(
 
 def _count(tasks: Iterable[Any], run: Run, progress: OnProgress) -> int:
     """Write the chunks that are missing; return the number of all."""
-    chunks = done = 0
+    chunks = done = size = 0
+
+    def report(counted: Counted) -> None:
+        nonlocal done, size
+        done, size = done + counted.passages, size + counted.bytes
+        progress(BuildProgress("read", done, None, size))
 
     def missing() -> Iterator[Any]:
-        nonlocal chunks, done
+        nonlocal chunks
         for task in tasks:
             chunks += 1
-            if (passages := finished_passages(task)) is None:
+            if (counted := finished_chunk(task)) is None:
                 yield task
             else:
-                done += passages
-                progress(BuildProgress("read", done))
+                report(counted)
 
-    for passages in run(write_chunk, missing()):
-        done += passages
-        progress(BuildProgress("read", done))
-    progress(BuildProgress("read", done, done))
+    for counted in run(write_chunk, missing()):
+        report(counted)
+    progress(BuildProgress("read", done, done, size))
     return chunks
 
 

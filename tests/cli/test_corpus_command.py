@@ -95,7 +95,8 @@ def test_a_process_builds_an_index_and_counts_in_it(lines: Path) -> None:
 def test_a_corpus_is_built_described_and_replaced_on_request(lines: Path, corpus: Command) -> None:
     done = corpus("build", "c.jsonl", "built", "--k1", "0.9")
     assert done.stdout.startswith("built: 3 passages, ") and "passages a second" in done.stdout
-    assert "1 file, 0.0 MB; about 0.0 MB on disk" in done.stderr
+    assert "1 file, 0.0 MB; about 0.0 MB on disk and 0.0 MB more while it is built" in done.stderr
+    assert "MB of memory, 1 s with " in done.stderr
     rows = dict(line.rsplit(maxsplit=1) for line in corpus("info", "built", "--verify").stdout.splitlines())
     assert (rows["kind"], rows["passages"], rows["bm25 k1"], rows["checksums"]) == ("corpus", "3", "0.9", "hold")
     assert rows["fingerprint"] == read_passages(lines / "c.jsonl").fingerprint()

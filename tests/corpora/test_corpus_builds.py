@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from factgym.corpora import store_chunks
 from factgym.corpora.build import build_corpus, iter_passages
 from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.documents import iter_folder, read_folder
+from factgym.corpora.estimates import estimate_build
 from factgym.corpora.splitting import Split
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import BuildProgress, building_folder, write_corpus
@@ -76,7 +79,7 @@ def test_finished_chunks_are_used_unless_they_are_damaged_or_of_another_source(
     written: list[int] = []
     write_chunk = store_chunks.write_chunk
 
-    def stop_at_eighth(task: store_chunks.ChunkTask) -> int:
+    def stop_at_eighth(task: store_chunks.ChunkTask) -> store_chunks.Counted:
         written.append(task.number)
         if task.number == 7:
             raise KeyboardInterrupt
@@ -135,3 +138,56 @@ def test_a_folder_of_the_user_in_the_way_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is in the way"):
         build_corpus(write_rows(tmp_path / "a.jsonl", 3), tmp_path / "out")
     assert size_of(mine) == 4
+
+
+def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    draw = random.Random("docs")
+    words = [f"word{number}" for number in range(500)]
+    for number in range(300):
+        (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=8_000))}.\n")
+    total = size_of(docs)
+    monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 100_000)
+    tracemalloc.start()
+    longest = count = 0
+    for document in iter_folder(docs, extract=True):
+        longest, count = max(longest, tracemalloc.get_traced_memory()[1]), count + 1
+        del document
+    tracemalloc.stop()
+    assert count == 300
+    assert longest < total / 10
+    # The chunks of a build hold no more texts than their bound of characters.
+    monkeypatch.setattr(store_chunks, "CHUNK_CHARS", 500_000)
+    stored = build_corpus(docs, tmp_path / "out")
+    assert list(stored) == [passage for document in read_folder(docs).documents for passage in document.passages]
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_estimates_of_rows_are_near_what_is_written(tmp_path: Path) -> None:
+    rows, out = write_rows(tmp_path / "a.jsonl", 4_000), tmp_path / "out"
+    estimate = estimate_build([rows], 1)
+    largest = 0
+
+    def watch(_: BuildProgress) -> None:
+        nonlocal largest
+        largest = max(largest, sum(size_of(file) for file in building_folder(out).glob("chunk-*")))
+
+    stored = build_corpus(rows, out, progress=watch)
+    assert estimate.bytes == rows.stat().st_size
+    assert stored.folder.bytes / 2 < estimate.disk < 2 * stored.folder.bytes
+    assert largest / 2 < estimate.building < 2 * largest
+
+
+@pytest.mark.parametrize(
+    "name", ["a.jsonl.gz", "a.xml.bz2", "a.parquet", "a.md", "a.html", "a.pdf", "a.tsv", "a.json"]
+)
+def test_every_kind_of_source_is_estimated_and_grows_with_its_size(tmp_path: Path, name: str) -> None:
+    small, large = tmp_path / name, tmp_path / f"b{name}"
+    small.write_bytes(bytes(10_000))
+    large.touch()
+    os.truncate(large, 90_000_000)  # takes no room on the disk
+    first, second = estimate_build([small], 2), estimate_build([small, large], 2)
+    assert (first.files, second.files) == (1, 2)
+    assert all(0 < low < high for low, high in zip(first[1:], second[1:], strict=True))
+    assert estimate_build([large], 4).seconds < estimate_build([large], 1).seconds
