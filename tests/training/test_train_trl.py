@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.integrations.trl import episode_tokens
 from factgym.training.recipes.curves import write_curves
-from factgym.training.recipes.recipe import Recipe, recipe_of
+from factgym.training.recipes.recipe import Recipe, recipe_of, recipe_toml
 from factgym.training.recipes.run import read_metrics, train
 from factgym.training.recipes.scratch import count_weights, make_model, make_tokenizer, parse_size, shape_of
 from factgym.training.recipes.stages import StageRun, _sft, load_model, metrics_of
@@ -178,8 +179,6 @@ def test_a_finished_run_is_not_repeated_and_another_recipe_is_refused(finished: 
 
 
 def write_toml(path: Path) -> Path:
-    from factgym.training.recipes.recipe import recipe_toml
-
     path.write_text(recipe_toml(recipe()), "utf-8")
     return path
 
@@ -276,6 +275,38 @@ def test_models_that_cannot_be_trained_are_refused(tmp_path: Path, finished: tup
         train(recipe(stages=[{**GRPO, "trl": {"bta": 1}}], evaluation={"every": 0, "test_tasks": 0}), tmp_path / "c")
     with pytest.raises(ConfigError, match="device_batch=3 must divide the 8 rows"):
         train(recipe(stages=[{**GRPO, "device_batch": 3}], evaluation={"every": 0, "test_tasks": 0}), tmp_path / "d")
+
+
+def test_a_full_disk_and_a_full_memory_are_one_line_and_lose_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on the size of a file stands in for the disk: the optimiser's state is above it."""
+    from factgym.training.recipes import stages
+
+    values = recipe(stages=[SFT], evaluation={"every": 0, "test_tasks": 0})
+    (tmp_path / "r.toml").write_text(recipe_toml(values), "utf-8")
+    folder = tmp_path / "run"
+    words = [sys.executable, "-m", "factgym", "train", str(tmp_path / "r.toml"), "--out", str(folder)]
+    limit = 250_000
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 2, done.stderr
+    assert "complete checkpoints are intact" in done.stderr
+    assert done.stderr.strip().count("\n") == 0
+
+    def exhausted(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setitem(stages._TRAINERS, "sft", exhausted)
+        with pytest.raises(stages.MemoryShortageError, match=r"lower device_batch.*max_length.*\[lora\]"):
+            train(values, folder)
+    assert train(values, folder)["stages"][0]["steps"] == SFT["steps"]
 
 
 def test_traces_of_evaluation_tasks_are_refused(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import dataclasses
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,27 +104,44 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
 
     Raises ConfigError for settings that TRL refuses and for a full disk, MemoryShortageError when memory is short.
     """
-    import torch
-
     checkpoint = last_checkpoint(run.folder)
     loaded = load_model(run.model, run.recipe.lora)
-    try:
+    with _device_faults(run):
         trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
         trainer.model.train()
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
         trainer.train(resume_from_checkpoint=str(checkpoint[0]) if checkpoint else None)
-    except torch.OutOfMemoryError as error:
-        raise MemoryShortageError(_memory_message(run.stage)) from error
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write to {run.folder} ({error.strerror or error}): its checkpoints are kept"
-        ) from None
-    model = trainer.accelerator.unwrap_model(trainer.model)
-    if run.recipe.lora is not None:
-        model = model.merge_and_unload()
-    save_model(loaded, model, run.folder / MODEL)
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        if run.recipe.lora is not None:
+            model = model.merge_and_unload()
+        save_model(loaded, model, run.folder / MODEL)
     return {**facts, "steps": trainer.state.global_step, "stopped": callback.stopped}
+
+
+_WRITE_FAULTS = ("inline_container", "PytorchStreamWriter", "No space left", "quota exceeded")
+"""In the messages of PyTorch's and safetensors' own errors for a file that cannot be written."""
+
+
+@contextmanager
+def _device_faults(run: StageRun) -> Iterator[None]:
+    """Turn a full memory or disk into an error that says what to do; checkpoints that are complete stay."""
+    import torch
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError) as error:
+        raise MemoryShortageError(_memory_message(run.stage)) from error
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if not isinstance(error, OSError) and not any(text in str(error) for text in _WRITE_FAULTS):
+            raise
+        free = shutil.disk_usage(run.folder).free / 1e6
+        reason = getattr(error, "strerror", None) or "the file is incomplete"
+        raise ConfigError(
+            f"cannot write to {run.folder} ({reason}; {free:,.0f} MB are free): complete checkpoints are intact. Make "
+            "room, or raise save_every, and run the same command again"
+        ) from error
 
 
 def _memory_message(stage: Stage) -> str:
