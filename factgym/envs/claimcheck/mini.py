@@ -12,9 +12,9 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
 
     ## Description
     ClaimCheck with its tools, verdicts and rewards unchanged, over passages of three short sentences in a small
-    vocabulary, with brief instructions: for models that are trained from nothing in minutes, and to see an idea work or
-    fail before it is tried on a large one. Checking can be learned here and nothing else helps: the answers were drawn
-    before their evidence, and no name of an evaluation split occurs in training.
+    vocabulary, with brief instructions: for small models that are trained from nothing, and to see an idea work or fail
+    before it is tried on a large one. Nothing but checking helps: the answers were drawn before their evidence, and no
+    name of an evaluation split occurs in training.
 
     ## Task
     A question about an invented subject, and an answer of two statements: of its fee, seats, opening, closing, head or
