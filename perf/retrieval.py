@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ import numpy as np
 
 from factgym.corpora.bm25 import passage_terms
 from factgym.corpora.build import build_corpus
+from factgym.corpora.cooccurrence.building import core_count
 from factgym.corpora.cooccurrence.engine import wait_for_kernels
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
@@ -39,6 +41,7 @@ _TOP = 3
 _OPEN = """
 import json, resource, sys, time
 from factgym.corpora.build import read_passages
+from factgym.corpora.cooccurrence.building import core_count
 from factgym.corpora.cooccurrence.engine import wait_for_kernels
 from factgym.corpora.index import build_index
 import numpy, bm25s
@@ -77,6 +80,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--passages", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--processes", type=int, default=8, help="that share the corpus")
+    parser.add_argument("--jobs", type=int, default=core_count(), help="processes of the second build")
     parser.add_argument("--keep", type=Path, help="folder for the files, which are used again if they exist")
     parser.add_argument("--no-memory", dest="memory", action="store_false", help="without the index in memory")
     options = parser.parse_args(arguments)
@@ -85,11 +89,12 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Options of the measurement. keep: a folder for the files, else a temporary one. memory: the index in memory, too."""
+    """Options of the measurement. jobs: processes of the second build. keep: a folder for the files, else a temporary one. memory: the index in memory, too."""
 
     passages: int
     queries: int
     processes: int
+    jobs: int
     keep: Path | None
     memory: bool
 
@@ -111,10 +116,12 @@ def _measure(plan: Plan, folder: Path) -> Iterator[str]:
         write_rows(rows, passages)
     yield f"{passages:,} passages of about {_WORDS_A_PASSAGE} words, {rows.stat().st_size / 1e6:,.0f} MB of JSON lines"
     if not built.exists():
-        begun, cpu = time.perf_counter(), time.process_time()
-        build_corpus(rows, built)
-        seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
-        yield f"  build on disk          {seconds:8.1f} s, {cpu:.1f} s of CPU, {passages / cpu:,.0f} passages per CPU second"
+        for jobs in dict.fromkeys((1, plan.jobs)):
+            begun, cpu = time.perf_counter(), _cpu_seconds()
+            build_corpus(rows, built, jobs=jobs, replace=True)
+            seconds, cpu = time.perf_counter() - begun, _cpu_seconds() - cpu
+            rates = f"{passages / seconds:,.0f} passages a second, {passages / cpu:,.0f} per CPU second"
+            yield f"  build, {jobs} process{'es' if jobs > 1 else '  '}    {seconds:8.1f} s, {cpu:.1f} s of CPU: {rates}"
     corpus = StoredCorpus(built)
     yield f"  on disk                {corpus.folder.bytes / 1e6:8,.0f} MB, of which passages {_size(corpus, False):,.0f}"
     yield from _raw_build(corpus)
@@ -157,6 +164,11 @@ def write_rows(path: Path, passages: int) -> None:
                 file.write(
                     json.dumps({"id": str(number), "contents": f'"{vocabulary[row[0]]} {number}"\n{words}'}) + "\n"
                 )
+
+
+def _cpu_seconds() -> float:
+    """Return the processor time of this process and of the workers that have ended."""
+    return sum(os.times()[:4])
 
 
 def _size(corpus: StoredCorpus, index: bool) -> float:
