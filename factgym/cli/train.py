@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -91,6 +92,7 @@ def _given(**values: Any) -> dict[str, Any]:
 
 def _quiet() -> None:
     """Progress bars and advice of the libraries off: the display has the terminal."""
+    os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # TRL warns of the very argument that the integration uses
     try:
         import datasets
         from transformers.utils import logging as library
