@@ -113,7 +113,10 @@ class _TrainingDisplay(Display):
         progress = self.progress
         if progress is None:
             return None
-        parts = [progress.label, f"{progress.done:,}/{progress.total:,} steps"]
+        parts = [progress.label]
+        if (episodes := progress.episodes) is not None:
+            parts.append(f"{episodes.done:,}/{episodes.total:,} episodes")
+        parts.append(f"{progress.done:,}/{progress.total:,} steps")
         row: Mapping[str, Any] = next((row for row in reversed(progress.rows) if "evaluation" not in row), {})
         parts += [f"{name} {_number(row[name])}" for name in _COLUMNS if name in row]
         scored = next((row for row in reversed(progress.rows) if row.get("evaluation") == "validation"), None)

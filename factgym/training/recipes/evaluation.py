@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from factgym.agents.agent import agent_from_model
 from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.rollout.engine import Limits
+from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.files import fresh_folder, read_json, write_json
 from factgym.agents.runs.read import read_run
@@ -25,12 +26,19 @@ SCORES = "scores.json"
 
 
 def evaluate(
-    loaded: Loaded, env: Env[Any], folder: Path, tasks: int, settings: Evaluation, seed: int
+    loaded: Loaded,
+    env: Env[Any],
+    folder: Path,
+    tasks: int,
+    settings: Evaluation,
+    seed: int,
+    on_start: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Play episodes of the first tasks in the seed's order and return their scores; a finished evaluation is read.
 
     The model is in evaluation mode meanwhile. Every call with one seed plays the same tasks with the same seeds of the
-    samples, so that two models can be compared in pairs. The process's own random state is left alone.
+    samples, so that two models can be compared in pairs. The process's own random state is left alone. on_start:
+    gets the counters of the episodes.
     """
     if (folder / SCORES).is_file():
         return read_json(folder / SCORES)
@@ -43,7 +51,7 @@ def evaluate(
         model = LocalModel("model", loaded=loaded, batch_wait=0.01, **options)
         limits = Limits(concurrency=settings.batch)
         agent = agent_from_model("model", model)
-        run = collect(env, agent, folder, n=tasks, k=settings.samples, seed=seed, limits=limits)
+        run = collect(env, agent, folder, n=tasks, k=settings.samples, seed=seed, limits=limits, on_start=on_start)
     finally:
         loaded.model.train(was_training)
         loaded.model.generation_config = generation_config

@@ -31,7 +31,7 @@ import factgym
 from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.local.loading import Loaded
 from factgym.agents.resolve import find_agent
-from factgym.agents.rollout.jobs import task_order
+from factgym.agents.rollout.jobs import Progress, task_order
 from factgym.agents.runs.collect import collect
 from factgym.agents.runs.files import (
     EPISODES,
@@ -73,12 +73,16 @@ _TOKENIZER_TASKS = 200
 
 @dataclass(slots=True)
 class TrainingProgress:
-    """State of a training run for a display. total, done: steps of all stages. rows: the last metrics."""
+    """State of a training run for a display.
+
+    total, done: steps of all stages. rows: the last metrics. episodes: counters of the evaluation that goes on, if any.
+    """
 
     total: int
     done: int = 0
     label: str = ""
     rows: list[dict[str, Any]] = field(default_factory=list)
+    episodes: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,11 +390,19 @@ class _Training:
         self.progress.label = f"evaluation on {split}"
         folder = self.folder / EVALUATIONS / split / name
         finished = (folder / "scores.json").is_file()
-        scores = evaluate(loaded, env, folder, tasks, self.recipe.evaluation, self.recipe.seed)
+        try:
+            scores = evaluate(
+                loaded, env, folder, tasks, self.recipe.evaluation, self.recipe.seed, self._watch_episodes
+            )
+        finally:
+            self.progress.episodes = None
         if not finished or not self._has_line(split, name):
             about = {"stage": number, "kind": self.recipe.stages[number].kind, "step": step, "name": name}
             total = self.offset if name in self._boundaries else self.offset + step
             self._add({**about, "total_step": total, "evaluation": split, **scores})
+
+    def _watch_episodes(self, episodes: Progress) -> None:
+        self.progress.episodes = episodes
 
     @property
     def _boundaries(self) -> list[str]:
