@@ -253,23 +253,13 @@ class _Training:
         return str(folder)
 
     def _texts(self) -> Iterator[str]:
-        """Prompts, schemas and replies of the first supervised stage's data, else of the teacher's episodes.
-
-        Each text comes once: a prompt that all tasks share would else take most of the vocabulary.
-        """
+        """The chats of the first supervised stage's data, else of the teacher's episodes, as the template writes them."""
         number = next((n for n, stage in enumerate(self.recipe.stages) if isinstance(stage, SftStage)), None)
         if number is not None:
             path = self._sft_data(number, self.folder / "stages" / f"{number}-sft")
         else:
             path = self._traces(SftStage(tasks=_TOKENIZER_TASKS), self.folder / "start")
-        texts: dict[str, None] = {}
-        for line in read_lines(path):
-            for message in line["messages"]:
-                texts[message.get("content") or ""] = None
-                texts[message.get("reasoning_content") or ""] = None
-                texts |= dict.fromkeys(json.dumps(call["function"]) for call in message.get("tool_calls") or ())
-            texts[json.dumps(line.get("tools") or "")] = None
-        yield from texts
+        yield from scratch.render_chats(read_lines(path))
 
     def _sft_data(self, number: int, folder: Path) -> Path:
         """The chat lines of a supervised stage: made, exported from a run, or a file as it is."""

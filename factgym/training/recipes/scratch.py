@@ -1,4 +1,4 @@
-"""A tokenizer and a model from nothing, for machines without weights: byte-level BPE and a small Qwen3.
+"""A tokenizer and a model from nothing, for machines without weights: byte-level BPE over phrases and a small Qwen3.
 
 The chat template is Qwen3's as TRL ships it: TRL recognises templates by their exact text, and parses tool calls of
 those alone.
@@ -7,7 +7,7 @@ those alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ _HEADS = 4
 _CONTEXT = 32_768
 _MIN_WEIGHTS, _MAX_WEIGHTS = 10_000, 500_000_000
 # Weights below which a model has so many layers and so large a vocabulary.
-_SHAPES = ((200_000, 2, 512), (3_000_000, 3, 1024), (12_000_000, 6, 2048), (60_000_000, 8, 4096))
+_SHAPES = ((200_000, 2, 512), (3_000_000, 3, 2048), (12_000_000, 6, 2048), (60_000_000, 8, 4096))
 _LARGEST_SHAPE = (12, 8192)
 
 
@@ -41,23 +41,26 @@ def shape_of(weights: int) -> tuple[int, int]:
     return next((shape[1:] for shape in _SHAPES if weights < shape[0]), _LARGEST_SHAPE)
 
 
-def make_tokenizer(texts: Iterator[str], vocabulary: int) -> Any:
-    """Train byte-level BPE on texts; the result has Qwen3's chat template and its tokens."""
+def render_chats(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Chat lines, each with "messages" and "tools", as the model's template writes them."""
+    from tokenizers import Tokenizer, models
+
+    renderer = _with_template(Tokenizer(models.BPE()))
+    for line in lines:
+        yield renderer.apply_chat_template(line["messages"], tools=line.get("tools"), tokenize=False)
+
+
+def make_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
+    """Train byte-level BPE over phrases on texts; the result has Qwen3's chat template and its tokens."""
+    from factgym.training.tokenizer import phrase_tokenizer
+
+    return _with_template(phrase_tokenizer(texts, vocabulary, special=_SPECIAL, tags=_TAGS))
+
+
+def _with_template(core: Any) -> Any:
     import trl
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.BPE())
-    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    core.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(_TAGS),
-        show_progress=False,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        special_tokens=list(_SPECIAL),
-    )
-    core.train_from_iterator(texts, trainer)
-    core.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in _TAGS])
     tokenizer: Any = PreTrainedTokenizerFast(
         tokenizer_object=core,
         eos_token=_SPECIAL[2],
