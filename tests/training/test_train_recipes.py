@@ -140,7 +140,7 @@ def test_sizes_of_models_from_nothing() -> None:
     for text in ("", "1", "1b", "1k", "900m", "m", "1m "):
         with pytest.raises(ConfigError, match="from 10k to 500m"):
             parse_size(text)
-    assert [shape_of(n) for n in (50_000, 1_000_000, 100_000_000)] == [(2, 512), (3, 1024), (12, 8192)]
+    assert [shape_of(n) for n in (50_000, 1_000_000, 100_000_000)] == [(2, 512), (3, 2048), (12, 8192)]
 
 
 def test_a_torn_last_line_of_the_metrics_is_left_out(tmp_path: Path) -> None:
