@@ -28,8 +28,7 @@ import numpy as np
 
 from factgym.corpora.bm25 import passage_terms
 from factgym.corpora.build import build_corpus
-from factgym.corpora.cooccurrence.building import core_count
-from factgym.corpora.cooccurrence.engine import wait_for_kernels
+from factgym.corpora.cooccurrence.engine import core_count, wait_for_kernels
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.text import query_terms
@@ -41,7 +40,6 @@ _TOP = 3
 _OPEN = """
 import json, resource, sys, time
 from factgym.corpora.build import read_passages
-from factgym.corpora.cooccurrence.building import core_count
 from factgym.corpora.cooccurrence.engine import wait_for_kernels
 from factgym.corpora.index import build_index
 import numpy, bm25s

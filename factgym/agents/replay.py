@@ -80,7 +80,12 @@ def _restore(annotation: Any, value: Any) -> Any:
     """Return the data class that JSON data are of, where the annotation names one."""
     for kind in get_args(annotation) or (annotation,):
         if isinstance(value, Mapping) and isinstance(kind, type) and dataclasses.is_dataclass(kind):
-            return kind(**value)
+            try:
+                return kind(**value)
+            except TypeError as error:
+                raise ConfigError(
+                    f"the run's manifest has settings that {kind.__name__} does not have: {error}"
+                ) from None
     return value
 
 
@@ -100,7 +105,12 @@ def run_outputs(run: Run, env: Env[Any]) -> tuple[dict[tuple[int, int], list[Mes
         if episode.get("error") is not None:
             faults += 1
             continue
-        messages = [episode["messages"][turn["message"]] for turn in episode["turns"]]
+        try:
+            messages = [episode["messages"][turn["message"]] for turn in episode["turns"]]
+        except IndexError:
+            raise DataError(
+                f"{run.folder}: a turn of task {episode['task']!r:.60} names a message that is missing"
+            ) from None
         outputs[env.tasks.index_of(episode["task"]), int(episode.get("sample") or 0)] = messages
     return outputs, faults
 
@@ -137,8 +147,7 @@ def _read_output(line: bytes, where: str, env: Env[Any]) -> tuple[int, list[Mess
         raise DataError(f'{where}: an output is {{"task": ID, "output": TEXT}} or {{"task": ID, "messages": […]}}')
     task = row.get("task")
     try:
-        index = task if type(task) is int else env.tasks.index_of(str(task))
-        env.tasks[index]
+        index = range(len(env.tasks))[task] if type(task) is int and task >= 0 else env.tasks.index_of(str(task))
     except (KeyError, IndexError, ValueError, ConfigError, DataError):
         raise DataError(f"{where}: {env.env_spec.id} has no task {str(task)!r:.60} in this split") from None
     if "output" in row:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +25,7 @@ def compare(
     """Show the differences of two runs of the same tasks, in pairs. With a gate, exit code 1 unless all conditions hold."""
     from rich.console import Console
 
+    from factgym.agents.runs.files import write_json
     from factgym.agents.runs.read import read_run
     from factgym.benchmarks.comparison import compare_folders, compare_runs, comparison_report, read_gate
     from factgym.benchmarks.terminal import render_report
@@ -40,13 +40,14 @@ def compare(
     results = [(limit, limit.holds(comparisons[limit.section])) for limit in limits]
     for limit, holds in results:
         low = comparisons[limit.section].find(limit.value).difference.low
-        text = f"[{limit.section}] {limit.value}: at least {limit.least:+}, the interval begins at {low or 0:+.3f}"
+        bound = "there is no interval" if low is None else f"the interval begins at {low:+.3f}"
+        text = f"[{limit.section}] {limit.value}: at least {limit.least:+}, {bound}"
         console.print(f"{'holds' if holds else 'FAILS'}  {text}", markup=False, soft_wrap=True)
     if out is not None:
         data: dict[str, Any] = {name: comparison.to_dict() for name, comparison in comparisons.items()}
         if limits:
             data["gate"] = all(holds for _, holds in results)
-        out.write_text(json.dumps(data, indent=2) + "\n", "utf-8")
+        write_json(out, data)
     if not all(holds for _, holds in results):
         raise typer.Exit(1)
 

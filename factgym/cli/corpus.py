@@ -16,7 +16,7 @@ import typer
 
 from factgym.cli.display import Display
 from factgym.cli.encode import encode, push
-from factgym.cli.options import IndexSettings, parse_settings
+from factgym.cli.options import CountSemantics, CountTokenizer, CountWindow, IndexSettings, KeyValues, parse_settings
 from factgym.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def build(
     from rich.console import Console
 
     from factgym.corpora.build import build_corpus, source_files
-    from factgym.corpora.cooccurrence.building import core_count
+    from factgym.corpora.cooccurrence.engine import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.estimates import estimate_build
     from factgym.corpora.mapped_files import check_output
@@ -303,13 +303,9 @@ def _print_bad(count: int, messages: Sequence[str]) -> None:
 def count(
     index: IndexPath,
     words: Annotated[list[str], typer.Argument(metavar="WORD...", help="Words that must occur together.")],
-    semantics: Annotated[
-        Literal["infini-gram", "window"], typer.Option(help="Semantics of the count.")
-    ] = "infini-gram",
-    window: Annotated[int, typer.Option(min=1, help="Largest distance, in words.")] = 1000,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="infini-gram: only: the tokenizer that its index was made with.")
-    ] = None,
+    semantics: CountSemantics = "infini-gram",
+    window: CountWindow = 1000,
+    tokenizer: CountTokenizer = None,
 ) -> None:
     """Count how often words occur near each other."""
     counter = _open(index, tokenizer, semantics=semantics, window=window)
@@ -337,15 +333,13 @@ def calibrate(
     index: IndexPath,
     texts: Annotated[Path, typer.Argument(help="Text such as a policy writes; queries are those of its sentences.")],
     against: Annotated[str, typer.Option(help="The reference: another index, or the URL of a count server.")],
-    semantics: Annotated[
-        Literal["infini-gram", "window"], typer.Option(help="Semantics of the index's counts.")
-    ] = "infini-gram",
-    window: Annotated[int, typer.Option(min=1, help="Largest distance, in words.")] = 1000,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="The tokenizer of a reference that is infini-gram:FOLDER.")
-    ] = None,
+    semantics: CountSemantics = "infini-gram",
+    window: CountWindow = 1000,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Setting of the reference. Repeatable.")
+        KeyValues,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Setting of the reference, such as --set tokenizer=PATH. Repeatable."
+        ),
     ] = None,
 ) -> None:
     """Find the thresholds of CorVer's tiers with which an index agrees most with a reference's tiers."""
@@ -355,9 +349,8 @@ def calibrate(
     from factgym.rewards.corver.extraction import find_extractor
 
     counter = _open(index, None, semantics=semantics, window=window)
-    options = parse_settings(settings) | ({} if tokenizer is None else {"tokenizer": tokenizer})
     queries = calibration.text_queries((text for _, text in Source(texts)), find_extractor("rule"))
-    reference = open_counter(against, **options)
+    reference = open_counter(against, **parse_settings(settings))
     counts, reference_counts = (c.count_many(queries).tolist() if queries else [] for c in (counter, reference))
     result = calibration.calibrate(counts, reference_counts)
     print(f"{len(queries):,} queries; same tier with the published thresholds: {result.before:.1%}")
@@ -368,7 +361,7 @@ def calibrate(
 def info(
     index: IndexPath,
     verify: Annotated[bool, typer.Option("--verify", help="Read the whole file and compare its checksums.")] = False,
-    tokenizer: Annotated[Path | None, typer.Option(help="As for `count`.")] = None,
+    tokenizer: CountTokenizer = None,
 ) -> None:
     """Describe an index, or a corpus."""
     from factgym.corpora.store import is_stored_corpus

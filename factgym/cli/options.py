@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -33,6 +33,11 @@ Settings = Annotated[
 IndexSettings = Annotated[
     KeyValues,
     typer.Option("--set", metavar="KEY=VALUE", help="Setting of the index, such as --set encoder=PATH. Repeatable."),
+]
+CountSemantics = Annotated[Literal["infini-gram", "window"], typer.Option(help="Semantics of the counts.")]
+CountWindow = Annotated[int, typer.Option(min=1, help="Largest distance, in words.")]
+CountTokenizer = Annotated[
+    Path | None, typer.Option("--tokenizer", help="infini-gram: only: the tokenizer that its index was made with.")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Seed of the tasks and their order.")]
 Tasks = Annotated[

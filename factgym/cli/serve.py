@@ -10,7 +10,19 @@ from typing import Annotated, Literal
 
 import typer
 
-from factgym.cli.options import DataPath, EnvId, IndexSettings, Reward, Seed, Settings, Split, parse_settings
+from factgym.cli.options import (
+    CountSemantics,
+    CountTokenizer,
+    CountWindow,
+    DataPath,
+    EnvId,
+    IndexSettings,
+    Reward,
+    Seed,
+    Settings,
+    Split,
+    parse_settings,
+)
 from factgym.core.errors import ConfigError
 
 serve_app = typer.Typer(
@@ -174,13 +186,9 @@ def serve_counts(
         str, typer.Argument(help="A co-occurrence index, a folder of them (summed), or infini-gram:FOLDER.")
     ],
     name: Annotated[str | None, typer.Option(help="Of the index in requests; default the file's.")] = None,
-    semantics: Annotated[
-        Literal["infini-gram", "window"], typer.Option(help="Semantics of the counts.")
-    ] = "infini-gram",
-    window: Annotated[int, typer.Option(min=1, help="Largest distance, in words.")] = 1000,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="infini-gram: only: the tokenizer that its index was made with.")
-    ] = None,
+    semantics: CountSemantics = "infini-gram",
+    window: CountWindow = 1000,
+    tokenizer: CountTokenizer = None,
     max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 2000,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,

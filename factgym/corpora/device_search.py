@@ -1,7 +1,8 @@
 """Candidates of exact dense search on a device of torch: a GPU in half precision, or the CPU in bfloat16.
 
 Scores of low precision choose candidates, and `StoredDense` scores them again by the vectors on disk. A bound of what
-rounding can have cost says whether a passage that was not chosen could be among the hits; where it could, more are chosen.
+rounding can have cost says whether a passage that was not chosen could be among the hits; where it could, more are
+chosen, up to a limit.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 _BLOCK = 262_144
 """Vectors that are moved to the device, and multiplied with a batch of queries, at a time."""
-_SCORES = 64 * _BLOCK
-"""Scores that are held at a time."""
-_FIRST = 64
+_QUERIES = 64
+"""Queries that are multiplied with a block at a time."""
+_SPARE = 64
 """Candidates for each query at first, besides those that are requested; four times as many each time they do not do."""
-_MOST = 8_192
+_MAX_CANDIDATES = 8_192
+"""Candidates besides those that are requested, above which low precision has decided nothing."""
 
 
 class DeviceVectors:
@@ -62,38 +64,41 @@ class DeviceVectors:
         queries: Vectors,
         k: int,
         rescore: Callable[[Vectors, NDArray[np.int64]], list[list[tuple[int, float]]]],
-    ) -> list[list[tuple[int, float]]]:
-        """Return the `k` best positions with their scores for each query.
+    ) -> list[list[tuple[int, float]] | None]:
+        """Return the `k` best positions with their scores for each query; None where low precision cannot tell them.
 
         rescore: exact scores of candidates, best first, for some queries and rows of positions; at most `k` each.
         """
-        results: list[list[tuple[int, float]]] = [[] for _ in queries]
-        pending, size = list(range(len(queries))), k + _FIRST
+        results: list[list[tuple[int, float]] | None] = [None for _ in queries]
+        limit = min(self._count, k + _MAX_CANDIDATES)
+        pending, size = list(range(len(queries))), min(limit, k + _SPARE)
         while pending:
-            size = min(size, self._count)
             candidates, bounds = self._candidates(queries[pending], size)
-            incomplete = []
+            undecided = []
             for i, hits, bound in zip(pending, rescore(queries[pending], candidates), bounds.tolist(), strict=True):
-                results[i] = hits
-                if size < self._count and hits[-1][1] < bound:
-                    incomplete.append(i)
-            pending, size = incomplete, self._count if size >= _MOST else 4 * size
+                if size == self._count or hits[-1][1] >= bound:
+                    results[i] = hits
+                else:
+                    undecided.append(i)
+            if size == limit:
+                break
+            pending, size = undecided, min(limit, 4 * size)
         return results
 
     def _candidates(self, queries: Vectors, size: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the `size` best positions of each query, and a bound that no other position's exact score exceeds."""
-        torch = check_device(self._device)
+        import torch
+
         exact = torch.from_numpy(np.ascontiguousarray(queries))
         rounded = exact.to(self._device).to(self._precision)
-        step = max(1, _SCORES // _BLOCK)
         best, positions = [], []
-        for first in range(0, len(rounded), step):
+        for first in range(0, len(rounded), _QUERIES):
             # The best of each block are merged with the best of those before it.
             scores: Any = None
             indices: Any = None
             start = 0
             for block in self._blocks:
-                top = torch.topk(rounded[first : first + step] @ block.T, min(size, len(block)), dim=1)
+                top = torch.topk(rounded[first : first + _QUERIES] @ block.T, min(size, len(block)), dim=1)
                 if start:
                     top_scores = torch.cat([scores, top.values], dim=1)
                     top_indices = torch.cat([indices, top.indices + start], dim=1)

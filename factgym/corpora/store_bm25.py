@@ -13,7 +13,6 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 from __future__ import annotations
 
 import logging
-import os
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ from factgym.corpora.bm25 import (
     lucene_idf,
     top_positions,
 )
-from factgym.corpora.cooccurrence.engine import LazyModule
+from factgym.corpora.cooccurrence.engine import LazyModule, core_count
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import Hit, check_request
 from factgym.corpora.mapped_files import equal_range, hash_key
@@ -117,7 +116,7 @@ class StoredBm25(Bm25Base):
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return at most `k` hits per query, best first, equal scores in the corpus's order."""
         check_request(queries, k)
-        threads = 1 if kernels_module.module is None else min(len(queries), _cores())
+        threads = 1 if kernels_module.module is None else min(len(queries), core_count())
         if threads < 2:
             return super().search(queries, k)
         with ThreadPoolExecutor(threads) as pool:  # the kernels release the interpreter's lock
@@ -180,10 +179,6 @@ class StoredBm25(Bm25Base):
                 first, last = self._starts[column : column + 2].tolist()
                 return first, last
         return 0, 0
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def build_bm25(corpus: Corpus, **options: float) -> Bm25Base:

@@ -23,16 +23,12 @@ _BELOW = 1 - 1e-9
 """Sums of the same scores in another order differ by less than this factor."""
 
 
-def _compiled(*signature: object) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    compile_it: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(
-        signature[0](*signature[1:]),  # type: ignore[operator]  # a type of numba makes a signature
-        nogil=True,
-        cache=True,
-    )
-    return compile_it
+def _compiled(signature: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    decorator: Callable[[Callable[..., Any]], Callable[..., Any]] = numba.njit(signature, nogil=True, cache=True)
+    return decorator
 
 
-@_compiled(types.int64, _SCORES, types.float64)
+@_compiled(types.int64(_SCORES, types.float64))
 def _insert(best: NDArray[np.float64], score: float) -> int:
     """Insert a score into the descending `best` after equal ones; return its rank, `len(best)` where it has none."""
     rank = len(best)
@@ -45,7 +41,7 @@ def _insert(best: NDArray[np.float64], score: float) -> int:
     return rank
 
 
-@_compiled(types.void, _SCORES, types.int64, _PASSAGES, _VALUES, _SCORES)
+@_compiled(types.void(_SCORES, types.int64, _PASSAGES, _VALUES, _SCORES))
 def _add(
     buffer: NDArray[np.float64],
     first: int,
@@ -63,7 +59,7 @@ def _add(
             _insert(best, score)
 
 
-@_compiled(types.int64, _SCORES, types.int64, _PASSAGES, types.float64, _INTEGERS, _SCORES, types.int64)
+@_compiled(types.int64(_SCORES, types.int64, _PASSAGES, types.float64, _INTEGERS, _SCORES, types.int64))
 def _collect(
     buffer: NDArray[np.float64],
     first: int,
@@ -89,7 +85,7 @@ def _collect(
     return count
 
 
-@_compiled(types.int64, _INTEGERS, _SCORES, types.int64, types.float64)
+@_compiled(types.int64(_INTEGERS, _SCORES, types.int64, types.float64))
 def _prune(positions: NDArray[np.int64], sums: NDArray[np.float64], count: int, least: float) -> int:
     """Keep those of the first `count` passages whose sum is at least `least`, in order; return their number."""
     reachable = 0
@@ -100,7 +96,7 @@ def _prune(positions: NDArray[np.int64], sums: NDArray[np.float64], count: int, 
     return reachable
 
 
-@_compiled(types.float64, _SCORES, types.int64, _SCORES)
+@_compiled(types.float64(_SCORES, types.int64, _SCORES))
 def _kth(sums: NDArray[np.float64], count: int, best: NDArray[np.float64]) -> float:
     """Return the `len(best)`-th largest of the first `count` sums, 0 for fewer."""
     best[:] = 0.0
@@ -110,7 +106,7 @@ def _kth(sums: NDArray[np.float64], count: int, best: NDArray[np.float64]) -> fl
     return float(best[-1])
 
 
-@_compiled(types.void, _INTEGERS, types.int64, _PASSAGES, _VALUES, _SCORES)
+@_compiled(types.void(_INTEGERS, types.int64, _PASSAGES, _VALUES, _SCORES))
 def _look_up(
     positions: NDArray[np.int64],
     count: int,
@@ -144,7 +140,7 @@ def _look_up(
             sums[i] += values[low]
 
 
-@_compiled(types.void, _SCORES, types.int64, _PASSAGES, _VALUES, _INTEGERS, _INTEGERS, _SCORES, _SCORES, _INTEGERS)
+@_compiled(types.void(_SCORES, types.int64, _PASSAGES, _VALUES, _INTEGERS, _INTEGERS, _SCORES, _SCORES, _INTEGERS))
 def search(
     buffer: NDArray[np.float64],
     first: int,

@@ -169,12 +169,20 @@ class StoredDense(Immutable):
                 index, queries, k, parameter, value, int(meta["refine"]), self._selector()
             )
             return self.rescore(queries, candidates, k)
-        first, stop = self.range
         if self.search_device:
+            first, stop = self.range
             with self._lock:
                 if self._on_device is None:
                     self._on_device = DeviceVectors(self.rows[first:stop], self.search_device)
-            return self._on_device.search(queries, k, lambda some, rows: self.rescore(some, rows + first, k))
+            results = self._on_device.search(queries, k, lambda some, rows: self.rescore(some, rows + first, k))
+            undecided = [i for i, hits in enumerate(results) if hits is None]
+            exact = iter(self._search_exactly(queries[undecided], k) if undecided else [])
+            return [next(exact) if hits is None else hits for hits in results]
+        return self._search_exactly(queries, k)
+
+    def _search_exactly(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """Compare every vector with FAISS."""
+        first, stop = self.range
         # Some hits more than requested: scores of single precision may reorder those near the cut.
         parameters = None if (selector := self._selector()) is None else load_faiss().SearchParameters(sel=selector)
         positions = self._index.search(queries, min(k + SPARE_HITS, stop - first), params=parameters)[1]

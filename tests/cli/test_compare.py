@@ -154,6 +154,7 @@ def test_outputs_of_a_file_are_scored(runs: Path, tmp_path: Path, capsys: pytest
         ('{"task": 0}', "an output is"),
         ('{"task": "T", "output": "x"}', "has no task 'T'"),
         ('{"task": 1000000, "output": "x"}', "has no task '1000000'"),
+        ('{"task": -1, "output": "x"}', "has no task '-1'"),
         ('{"task": 0, "messages": ["x"]}', "a list of chat messages"),
     ):
         file.write_text(f"\n{line}\n")

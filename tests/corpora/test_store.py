@@ -137,7 +137,7 @@ def test_compiled_search_gives_every_hit_of_the_engine_in_memory(
     merged = [sorted(row, key=lambda hit: (-hit.score, stored.position(hit.id)))[:k] for row in hits]
     assert merged == SmallBM25(PASSAGES).search(queries[:40], k)
     # The batch's queries one after the other, as on a machine of one core.
-    monkeypatch.setattr("factgym.corpora.store_bm25._cores", lambda: 1)
+    monkeypatch.setattr("factgym.corpora.store_bm25.core_count", lambda: 1)
     assert build_index(stored).search(queries[:40], k) == SmallBM25(PASSAGES).search(queries[:40], k)
 
 

@@ -210,6 +210,28 @@ def test_a_device_gives_the_hits_of_a_comparison_with_every_vector(
     assert part.search(queries, 7) == exact.shard(1000, 1900).search(queries, 7)
 
 
+def test_what_a_device_cannot_tell_apart_is_compared_exactly(
+    encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
+    # Three candidates more than requested decide nothing among equal vectors, of which there are more.
+    monkeypatch.setattr("factgym.corpora.device_search._SPARE", 1)
+    monkeypatch.setattr("factgym.corpora.device_search._MAX_CANDIDATES", 3)
+    model = Encoder(Hashed())
+    exact = StoredDense(encoded, model, exact=True)
+    index = StoredDense(encoded, model, search_device="cpu")
+    searched: list[int] = []
+    search = index._search_exactly
+    monkeypatch.setattr(
+        StoredDense, "_search_exactly", lambda _, vectors, k: searched.append(len(vectors)) or search(vectors, k)
+    )
+    queries = [f"query {i}" for i in range(40)]
+    expected = [exact.search([query], 10)[0] for query in queries]
+    searched.clear()
+    assert index.search(queries, 10) == expected
+    assert sum(searched) > 0
+
+
 def test_requests_for_a_device_are_checked(encoded: StoredCorpus, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
     with pytest.raises(ConfigError, match="search_device is cpu, cuda or cuda:N"):

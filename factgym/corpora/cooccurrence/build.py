@@ -18,14 +18,13 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence.building import (
-    core_count,
     discard_other_plan,
     locked_folder,
     raise_file_limit,
     remove_folder,
     run_tasks,
 )
-from factgym.corpora.cooccurrence.engine import LARGE_INDEX, counting_kernels
+from factgym.corpora.cooccurrence.engine import LARGE_INDEX, core_count, counting_kernels
 from factgym.corpora.cooccurrence.postings import block_counts
 from factgym.corpora.cooccurrence.segments import (
     POSTING_BYTES,

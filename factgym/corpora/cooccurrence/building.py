@@ -33,11 +33,6 @@ Run = Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]
 _LOCK, _PLAN = "lock", "plan.json"
 
 
-def core_count() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 @contextlib.contextmanager
 def locked_folder(folder: Path, resume: bool) -> Iterator[None]:
     """Make the folder of the build and lock it: a concurrent build of the same destination is refused."""

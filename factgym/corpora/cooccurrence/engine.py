@@ -52,6 +52,11 @@ class CountRules(NamedTuple):
     limit: int = NO_LIMIT
 
 
+def core_count() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def position_chunks(postings: PostingList, size: int, first: int = NO_LIMIT) -> Iterator[I64]:
     """Yield the list's positions, about `size` at a time; `first` in the first chunk, doubled in each further one."""
     max_blocks = max(1, size // BLOCK)

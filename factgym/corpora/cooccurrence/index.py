@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from factgym.corpora.cooccurrence.engine import (
     Batch,
     CountRules,
     Engine,
+    core_count,
     count_lists,
     counting_kernels,
     run_batch,
@@ -109,7 +109,7 @@ class CooccurrenceIndex(Immutable):
         self._window = window
         self._chained = semantics == "infini-gram"
         self._engine: Engine = engine
-        self._threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads or 1
+        self._threads = threads or core_count()
         self._separators = store.separators()
         self._chunk = max(64, (memory_mb << 19) // ANCHOR_BYTES)
         self._clauses = ClauseIndex(store, chunk=self._chunk, unique=not self._chained, memory=memory_mb << 20)
