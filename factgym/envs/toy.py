@@ -7,10 +7,6 @@ from factgym.tools.evidence import EvidenceState, PassageLibrary, read, search
 
 NAMES = ("zoo", "mill", "bank", "mine", "spa", "gym", "inn", "port", "farm", "dock", "fort", "park")
 LIBRARY = PassageLibrary([Passage(f"D{i}", "Hours", f"The {name} opens at {i}.") for i, name in enumerate(NAMES, 10)])
-TASKS = TaskList(
-    SimpleTask(f"toy-{i}", f"The {name} opens at {i - 5 * (i % 2)}.", ("false" if i % 2 else "true", f"D{i}"))
-    for i, name in enumerate(NAMES, 10)
-)
 
 
 @tool(render="Submitted. The episode is over.".format, ends_episode=True, brief="Cite a read id.")
@@ -18,8 +14,7 @@ def submit(state: EvidenceState, label: Literal["true", "false"], evidence: str)
     """Submit the verdict. This ends the episode.
     Args:
         label: Whether the claim is true.
-        evidence: Id of the passage that decides. It counts if you read it in an earlier turn.
-    """
+        evidence: Id of the passage that decides. It counts if you read it in an earlier turn."""
 
 
 class ToyEnv(Env[SimpleTask]):
@@ -39,15 +34,16 @@ class ToyEnv(Env[SimpleTask]):
     ## Determinism
     The tasks are constants. The same actions give the same bytes and the same reward.
     ## Known exploits
-    None: a label over a passage that was not read earns nothing, and `factgym audit toy` runs it. `--search` composes
-    strategies too; six fresh claims are too few for its verdict.
+    None: a label over a passage that was not read earns nothing. Twelve claims are too few for a verdict of `--search`.
     ## Versions
-    v1: first version.
-    """
+    v1: first version."""
 
     strategies = "factgym.envs.toy_strategies:STRATEGIES"
     toolbox = Toolbox((search, read, submit))
-    task_set = TASKS
+    task_set = TaskList(
+        SimpleTask(f"toy-{i}", f"The {name} opens at {i - 5 * (i % 2)}.", ("false" if i % 2 else "true", f"D{i}"))
+        for i, name in enumerate(NAMES, 10)
+    )
     prompt = "Is this true? Search, read, then submit."
     rubric = Rubric("toy", {"label": 1.0}, gated={"label": "evidence"})
 
