@@ -11,8 +11,8 @@ from factgym.core.errors import ConfigError
 
 _CHAT = ("reasoning", "arguments")
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "sft": (*_CHAT, "min_reward", "best", "only_submitted", "no_errors", "allow_oracle"),
-    "preferences": (*_CHAT, "margin", "pairs", "max_pairs", "allow_oracle"),
+    "sft": (*_CHAT, "min_reward", "best", "only_submitted", "no_errors", "allow_oracle", "allow_evaluation_split"),
+    "preferences": (*_CHAT, "margin", "pairs", "max_pairs", "allow_oracle", "allow_evaluation_split"),
     "table": (),
 }
 """Format -> its options."""
@@ -54,6 +54,12 @@ def export(
         bool | None,
         typer.Option("--allow-oracle", help="sft, preferences: accept runs of an oracle (--agent teacher is better)."),
     ] = None,
+    allow_evaluation_split: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-evaluation-split", help="sft, preferences: accept episodes of validation or test tasks."
+        ),
+    ] = None,
 ) -> None:
     """Turn runs into training data or a table. The file appears when it is complete, or not at all."""
     from factgym.agents.export.source import Form
@@ -63,7 +69,7 @@ def export(
     options: dict[str, Any] = {
         "min_reward": min_reward, "best": best, "only_submitted": only_submitted, "no_errors": no_errors,
         "reasoning": reasoning, "arguments": arguments, "margin": margin, "pairs": pairs, "max_pairs": max_pairs,
-        "allow_oracle": allow_oracle,
+        "allow_oracle": allow_oracle, "allow_evaluation_split": allow_evaluation_split,
     }  # fmt: skip
     options = {name: value for name, value in options.items() if value is not None}
     for name, value in options.items():

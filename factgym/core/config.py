@@ -90,16 +90,24 @@ class DataConfig(EnvConfig):
 
     def check_split(self) -> None:
         """Raise ConfigError for a split that the source does not have."""
-        if self.split is not None and self.split not in self.splits:
-            raise ConfigError(
-                f"{self.source!r} has no split {self.split!r:.80}.{did_you_mean(self.split, self.splits)} "
-                f"It has: {', '.join(self.splits) or 'none'}."
-            )
+        if self.split is None or self.split in self.splits:
+            return
+        if self.is_one_file and not self.splits:
+            raise ConfigError(f"{self.path} is one file, so split={self.split!r:.80} chooses nothing: leave it out")
+        raise ConfigError(
+            f"{self.source!r} has no split {self.split!r:.80}.{did_you_mean(self.split, self.splits)} "
+            f"It has: {', '.join(self.splits) or 'none'}."
+        )
 
     @property
     def chosen_split(self) -> str:
         """The split, with the default filled in; empty where there are no splits."""
         return self.split or next(iter(self.splits), "")
+
+    @property
+    def is_one_file(self) -> bool:
+        """Whether `path` names a single file rather than a folder."""
+        return self.path is not None and Path(self.path).is_file()
 
     @property
     def data_path(self) -> Path | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import factgym
 from factgym.core.registry import spec
 from factgym.integrations.frameworks import Setting, json_quote, render_template, settings_of
-from factgym.integrations.session import Session, self_contained
+from factgym.integrations.session import Session, self_contained, training_config
 
 VERIFIERS = "verifiers>=0.4,<0.5"
 """The range that is tested; its lower bound marks a package as one of the v1 API for the hub."""
@@ -51,6 +51,7 @@ def packages(root: Path) -> dict[Path, str]:
             "factgym": json_quote(f"factgym[verifiers]=={factgym.__version__}"),
             "summary": entry.summary,
             "settings": "\n".join(_setting_rows(settings_of(env_id))),
+            "split": _split_sentence(env_id),
             "metrics": ", ".join(f"`{name}`" for name in session.metrics()),
             "card": (inspect.getdoc(entry.load()) or "").replace("\n## ", "\n### "),
         }
@@ -71,6 +72,13 @@ def _setting_rows(settings: tuple[Setting, ...], prefix: str = "") -> Iterator[s
         type_name = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
         cells = (f"`{name}`", f"`{type_name}`", f"`{setting.default!r}`", setting.description)
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _split_sentence(env_id: str) -> str:
+    split = training_config(env_id, strict=False).get("split")
+    if split is None:
+        return ""
+    return f" The tasks are those of the split `{split}` unless `split` is set: evaluate with another one."
 
 
 def main() -> None:

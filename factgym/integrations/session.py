@@ -26,6 +26,7 @@ from factgym.core.registry import list_envs, make, spec
 
 MAX_METRICS = 100
 MAX_NAME_CHARS = 64
+TRAIN_SPLIT = "train"
 EPISODE_OVER = "The episode is over; this call was not done."
 """Answer to a call after the end."""
 
@@ -245,6 +246,27 @@ def rows(
         task = session.env.tasks[index]
         hops = {"hops": task.hops} if hasattr(task, "hops") else {}
         yield {**row, "task": task.id, **hops}
+
+
+def training_config(env_id: str, config: Mapping[str, Any] | None = None, *, strict: bool = True) -> dict[str, Any]:
+    """Return settings of an environment, with its training split where they name none.
+
+    strict: raise ConfigError where there are evaluation splits only; else the environment's own default is used. An
+    environment with one set of tasks has no splits, and its settings are unchanged.
+    """
+    entry, values = spec(env_id), dict(config or {})
+    if values.get("split") is not None or entry.kwargs.get("split") is not None:
+        return values
+    chosen = {name: value for name, value in values.items() if name != "split"}
+    splits = entry.load().Config.build(env_id, {**entry.kwargs, **chosen}).splits
+    if TRAIN_SPLIT in splits:
+        return {**chosen, "split": TRAIN_SPLIT}
+    if splits and strict:
+        raise ConfigError(
+            f"{env_id} has evaluation tasks only with these settings (split {', '.join(map(repr, splits))}): choose "
+            f"another environment to train on, or name the split to train on it all the same (split={splits[0]!r})"
+        )
+    return values
 
 
 def self_contained() -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import factgym
 from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import play_episode
+from factgym.integrations.session import training_config
 
 Json = dict[str, Any]
 
@@ -19,8 +20,8 @@ ENV = "claimcheck-multihop"
 def played(
     agent: str = "oracle", task: int = 0, sample: int = 0, env: str = ENV, seed: int = 0, **config: Any
 ) -> Json:
-    """An episode of a scripted player, with every clock at a fixed value."""
-    world = factgym.make(env, **config)
+    """An episode of a scripted player on the training split, with every clock at a fixed value."""
+    world = factgym.make(env, **training_config(env, config, strict=False))
     record = json.loads(json.dumps(play_episode(world, find_scripted_agent(env, agent), task, seed)))
     record |= {"sample": sample, "seconds": 1.5}
     for turn in record["turns"]:
@@ -69,7 +70,7 @@ def native(task: int = 0, sample: int = 0, reward: float = 1.0, **policy: Any) -
     from factgym.core.policy import ScriptedAgent
 
     agent = ScriptedAgent("model", "baseline", "a stand-in", lambda env, seed: NativePolicy(**policy))
-    record = json.loads(json.dumps(play_episode(factgym.make(ENV), agent, task)))
+    record = json.loads(json.dumps(play_episode(factgym.make(ENV, split="train"), agent, task)))
     return with_reward(record | {"sample": sample, "seconds": 1.5}, reward)
 
 

@@ -170,10 +170,15 @@ def parameters(function: Any) -> list[str]:
 
 @cache
 def config_of(env: str, needs: Callable[..., dict[str, Any]]) -> dict[str, Any]:
-    """The arguments with which an environment is made here, files included."""
+    """The arguments with which an environment is made here, files included, on its own default split by name.
+
+    Integrations that train take another split by default.
+    """
     folder = Path(tempfile.mkdtemp(prefix="same-room-"))
     atexit.register(shutil.rmtree, folder, True)
-    return needs(folder, _data)
+    config = needs(folder, _data)
+    split = getattr(factgym.make(env, **config).config, "chosen_split", "")
+    return {"split": split, **config} if split else config
 
 
 def _data() -> Path:

@@ -43,7 +43,7 @@ from websockets.sync.server import serve
 
 from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.integrations.openenv import FactAction, FactClient, ServerLostError, environment_class, write_folder
-from factgym.integrations.session import EPISODE_OVER, Session, self_contained
+from factgym.integrations.session import EPISODE_OVER, Session, self_contained, training_config
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
@@ -102,7 +102,7 @@ def oracle_case(env_id: str) -> Case:
 
 def test_clients_without_our_classes_get_the_same() -> None:
     case = oracle_case(CLAIMS)
-    with in_thread(CLAIMS) as url, GenericEnvClient(base_url=url).sync() as client:
+    with in_thread(CLAIMS, case.episode.config) as url, GenericEnvClient(base_url=url).sync() as client:
         result = client.reset(task=case.episode.task)
         for name, arguments in case.episode.calls():
             result = client.step({"tool": name, "arguments": json.loads(arguments)})
@@ -123,19 +123,22 @@ def test_sessions_at_once_are_episodes_of_their_own() -> None:
 
     for case in cases:
         assert case.reference.answers  # recorded before the threads begin
-    with in_thread("seva", max_sessions=len(cases)) as url, ThreadPoolExecutor(len(cases)) as pool:
+    with (
+        in_thread("seva", {"split": "validation"}, max_sessions=len(cases)) as url,
+        ThreadPoolExecutor(len(cases)) as pool,
+    ):
         list(pool.map(lambda case: play_case(url, case), cases))
 
 
 def test_resets_without_a_task_go_through_all_of_them() -> None:
     with in_thread(CLAIMS, {"size": 12}, seed=5) as url, FactClient(url).sync() as client:
-        size = requests.post(f"{url}/{CLAIMS}/num_tasks", json={"split": "all"}, timeout=10).json()["num_tasks"]
+        size = requests.post(f"{url}/{CLAIMS}/num_tasks", json={"split": "train"}, timeout=10).json()["num_tasks"]
         first = [client.reset().observation.task for _ in range(size)]
         again = [client.reset().observation.task for _ in range(size)]
-        listed = requests.post(f"{url}/{CLAIMS}/tasks", json={"split": "all"}, timeout=10).json()["tasks"]
+        listed = requests.post(f"{url}/{CLAIMS}/tasks", json={"split": "train"}, timeout=10).json()["tasks"]
         assert sorted(first) == sorted(task["id"] for task in listed)
         assert again == first
-        assert client.reset(split="all", index=3).observation.task == listed[3]["id"]
+        assert client.reset(split="train", index=3).observation.task == listed[3]["id"]
         seeded = [client.reset(seed=11).observation.task for _ in range(2)]
         assert seeded[0] == seeded[1]
 
@@ -147,7 +150,7 @@ def test_resets_without_a_task_go_through_all_of_them() -> None:
         ({"task": "nothing-like-it"}, "there is no task"),
         ({"task": -1}, "there is no task"),
         ({"index": 10**9}, "there is no task"),
-        ({"split": "tset", "index": 0}, "plays the split 'all', not 'tset'"),
+        ({"split": "tset", "index": 0}, "plays the split 'train', not 'tset'"),
         ({"seed": "x"}, "seed is a whole number"),
         ({"seed": True}, "seed is a whole number"),
         ({"episode_id": "x" * 1000}, "at most 255"),
@@ -341,7 +344,7 @@ def test_every_environments_folder_is_green(env_id: str, tmp_path: Path) -> None
     report = run_validation(tmp_path, max_level=Level.STATIC)
     assert report.verdict is Verdict.PASS, report.results
     assert report.manifest is not None
-    env = Session(env_id).env
+    env = Session(env_id, **training_config(env_id, strict=False)).env
     assert report.manifest.reward.range == env.reward_bounds
     assert list(report.manifest.capabilities.declared_task_count.values()) == [len(env.tasks)]
     ready, issues = validate_multi_mode_deployment(tmp_path)

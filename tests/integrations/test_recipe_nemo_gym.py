@@ -156,7 +156,7 @@ def test_the_rows_are_the_servers_tasks(recipe: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(recipe.folder)
     exec(compile((recipe.folder / "nemo_rows.py").read_text("utf-8"), "nemo_rows.py", "exec"), {})
     rows = [json.loads(line) for line in Path("factgym.jsonl").read_text("utf-8").splitlines()]
-    session = Session("claimcheck-multihop", split="validation")
+    session = Session("claimcheck-multihop", split="train")
     assert session.start(rows[3]["task"]) == rows[3]["responses_create_params"]["input"]
     names = [row["name"] for row in rows[0]["responses_create_params"]["tools"]]
     assert names == [schema["function"]["name"] for schema in session.all_tools()]

@@ -29,7 +29,7 @@ def test_an_actor_on_ray_plays_what_a_session_plays(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\S+ [\d.]+ [\d.]+$", line)]
-    tasks = Session("claimcheck-multihop", split="validation").env.tasks
+    tasks = Session("claimcheck-multihop", split="train").env.tasks
     assert [line[0] for line in lines] == [tasks[n].id for n in range(6)]
     assert all(float(reward) == 1.0 and float(turns) > 1 for _, reward, turns in lines)
 

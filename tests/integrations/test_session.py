@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import reference_episodes
 from reference_episodes import Case, assert_same, outcome_of
 
 from factgym.core.episode import RewardReport
-from factgym.core.errors import EpisodeOverError
+from factgym.core.errors import ConfigError, EpisodeOverError
 from factgym.integrations.session import (
     EPISODE_OVER,
     MAX_METRICS,
@@ -20,6 +21,7 @@ from factgym.integrations.session import (
     flat_metrics,
     rows,
     self_contained,
+    training_config,
 )
 
 
@@ -174,6 +176,31 @@ def test_rows_are_the_tasks_without_any_gold() -> None:
         json.dumps(row)
     assert len(list(rows("seva", {"size": 5}, prompts=False))) == 5
     assert "prompt" not in next(rows("seva", prompts=False))
+
+
+@pytest.mark.parametrize("env_id", self_contained())
+def test_settings_without_a_split_are_those_of_training(env_id: str) -> None:
+    """The ids of the tasks, which name their split, are the judge."""
+    served = Session(env_id, **training_config(env_id, strict=False)).env
+    splits = served.config.splits
+    if "train" in splits:
+        assert training_config(env_id) == {"split": "train"}
+        trained = {task.id for task in list(served.tasks)[:50]}
+        for split in set(splits) - {"train"}:
+            assert training_config(env_id, {"split": split}) == {"split": split}
+            assert not trained & {task.id for task in list(Session(env_id, split=split).env.tasks)[:50]}
+    elif splits:
+        with pytest.raises(ConfigError, match=r"evaluation tasks only.*split='"):
+            training_config(env_id)
+    else:
+        assert training_config(env_id) == {}
+
+
+def test_a_file_of_questions_of_ones_own_has_no_split(tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text('{"question": "Who?", "answers": ["me"]}\n', "utf-8")
+    config = {"source": "file", "path": str(tmp_path / "own.jsonl")}
+    assert training_config("corver-qa", config) == config
+    assert [row["index"] for row in rows("corver-qa", config)] == [0]
 
 
 def test_the_credit_of_the_turns_is_the_reward() -> None:

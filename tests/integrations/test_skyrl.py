@@ -121,14 +121,17 @@ def test_the_slot_of_a_rollout_that_was_closed_is_used_again_and_no_other() -> N
 
 def test_registering_twice_changes_nothing_and_another_environment_under_the_name_is_refused() -> None:
     assert register_skyrl(CLAIMS, size=12) == CLAIMS
-    assert register_skyrl(CLAIMS, size=12) == CLAIMS
+    assert register_skyrl(CLAIMS, size=12, split="train") == CLAIMS
     with pytest.raises(ConfigError, match="give this one a name"):
         register_skyrl(CLAIMS, size=13)
     assert register_skyrl(CLAIMS, name="claims-13", size=13) == "claims-13"
     with pytest.raises(ConfigError, match="Did you mean 'split'"):
         register_skyrl(CLAIMS, name="other", spilt="x")
     assert "other" not in registry
-    assert json.loads(registry[CLAIMS].to_json())["kwargs"] == {"env_id": CLAIMS, "config": {"size": 12}}
+    assert json.loads(registry[CLAIMS].to_json())["kwargs"] == {
+        "env_id": CLAIMS,
+        "config": {"size": 12, "split": "train"},
+    }
 
 
 def test_rows_have_the_complete_prompt_and_no_gold(tmp_path: Path) -> None:

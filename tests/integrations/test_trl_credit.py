@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("trl", reason="needs factgym[trl]")
 
 import trl
+from tiny_tokens import own_split
 from tiny_trl import (
     Dense,
     Hops,
@@ -102,7 +103,7 @@ def test_the_mean_return_of_the_tokens_is_the_reward(tmp_path: Path) -> None:
 
 
 def test_hrpo_compares_within_a_column_of_the_rows(tmp_path: Path) -> None:
-    rows = dataset("corver-qa", limit=2).add_column("hops", [1, 1])
+    rows = dataset("corver-qa", limit=2, **own_split("corver-qa")).add_column("hops", [1, 1])
     scripts = [corver_scripts()[0], corver_scripts()[1], oracle("corver-qa", 1), oracle("corver-qa", 1)]
     trainer = trained(Hops, "corver-qa", scripts, tmp_path, rows=rows, num_generations=2)
     rewards = [env.session.reward for env in trainer.environments]
@@ -112,7 +113,14 @@ def test_hrpo_compares_within_a_column_of_the_rows(tmp_path: Path) -> None:
     for n, value in enumerate(expected):
         assert trainer.batch["advantages"][n].numpy()[mask[n]] == pytest.approx(value, abs=1e-4)
     with pytest.raises(ConfigError, match="column 'hops'"):
-        trained(Hops, "corver-qa", scripts, tmp_path, rows=dataset("corver-qa", limit=2), num_generations=2)
+        trained(
+            Hops,
+            "corver-qa",
+            scripts,
+            tmp_path,
+            rows=dataset("corver-qa", limit=2, **own_split("corver-qa")),
+            num_generations=2,
+        )
 
 
 @pytest.mark.parametrize("template", ["qwen2_5", "qwen3", "qwen3_instruct_2507", "llama3_1"])

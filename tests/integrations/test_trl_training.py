@@ -19,6 +19,7 @@ pytest.importorskip("trl", reason="needs factgym[trl]")
 
 from datasets import Dataset, load_dataset
 from guide_pages import ROOT, run_page
+from tiny_tokens import own_split
 from tiny_trl import (
     ScriptedTrainer,
     Stepwise,
@@ -121,7 +122,7 @@ def test_a_cap_on_rounds_ends_episodes(tmp_path: Path) -> None:
 
 def test_one_trainer_may_train_on_several_environments_and_evaluate(tmp_path: Path) -> None:
     ids = ("corver-qa", "seva")
-    rows = [{**row, "environment": env_id} for env_id in ids for row in dataset(env_id, limit=1)]
+    rows = [{**row, "environment": env_id} for env_id in ids for row in dataset(env_id, limit=1, **own_split(env_id))]
     scripts = [oracle("corver-qa", 0), ["No.<|im_end|>"], oracle("seva", 0), ["No.<|im_end|>"]]
     trainer = Stepwise(
         model=model(),
@@ -211,7 +212,7 @@ def test_rows_are_bound_to_tasks() -> None:
 
 def test_exported_traces_train_an_sft_trainer(tmp_path: Path) -> None:
     for words in (
-        ["eval", "claimcheck-multihop", "--agent", "teacher", "--episodes", "4", "--out", "run"],
+        ["eval", "claimcheck-multihop", "--split", "train", "--agent", "teacher", "--episodes", "4", "--out", "run"],
         ["export", "run", "--to", "sft", "--out", "sft.jsonl"],
     ):
         done = subprocess.run(

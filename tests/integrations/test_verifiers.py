@@ -138,7 +138,7 @@ def test_the_framework_records_every_message_in_one_branch(server: tuple[Playbac
     case = reference_episodes.cases("messages", env="claimcheck-multihop")[0]
 
     async def play_case() -> vf.Trace:
-        async with serving(case.env, {}) as env:
+        async with serving(case.env, case.episode.config) as env:
             return await play(env, url, served, case)
 
     trace = run(play_case())
@@ -253,7 +253,7 @@ def test_a_system_prompt_of_the_run_replaces_the_environments(
     second = Case(case.env, case.needs, case.kind, case.name, 1)
 
     async def play_second() -> None:
-        async with serving(case.env, {"system_prompt": str(tmp_path / "system.txt")}) as env:
+        async with serving(case.env, {**case.episode.config, "system_prompt": str(tmp_path / "system.txt")}) as env:
             await play(env, url, served, second)
 
     run(play_second())
@@ -345,7 +345,8 @@ def test_other_harnesses_play_the_same_episodes_through_the_tool_server(server: 
         module = sys.modules.setdefault("mcp_player", types.ModuleType("mcp_player"))
         vars(module).update(McpPlayer=McpPlayer, __all__=["McpPlayer"])
         agent = {"harness": {"id": "mcp-player"}}
-        settings = {"task": {"tool_server": tool_server}}
+        (config, *_) = [case.episode.config for case in cases if case.env == env_id]
+        settings = {**config, "task": {"tool_server": tool_server}}
         async with serving(env_id, settings, agent=agent) as env:
             for case in cases:
                 if case.env == env_id:
@@ -434,7 +435,7 @@ async def chattered(env_id: str, url: str, served: PlaybackServer, case: Case, t
     module = sys.modules.setdefault("chatter", types.ModuleType("chatter"))
     vars(module).update(Chatter=Chatter, __all__=["Chatter"])
     Chatter.turns = turns
-    async with serving(env_id, {}, agent={"harness": {"id": "chatter"}}) as env:
+    async with serving(env_id, case.episode.config, agent={"harness": {"id": "chatter"}}) as env:
         return await play(env, url, served, case)
 
 

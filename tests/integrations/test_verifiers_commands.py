@@ -24,7 +24,7 @@ from served import ADDRESS
 
 from factgym.agents.script_server import MODEL, ScriptServer
 from factgym.integrations.hub import module_of
-from factgym.integrations.session import Session
+from factgym.integrations.session import Session, training_config
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
@@ -57,7 +57,7 @@ def expected_rewards(env_id: str, count: int) -> list[float]:
     """What the script server's policy earns, by `reset` and `step`: its replies to what the environment shows."""
     from factgym.agents.script_server import scripted_reply
 
-    session = Session(env_id)
+    session = Session(env_id, **training_config(env_id, strict=False))
     rewards = []
     for task in range(count):
         session.start(task)
@@ -88,7 +88,7 @@ def test_vf_eval_needs_only_a_server(tmp_path: Path, url: str) -> None:
     assert len(episodes) == 6
     assert all(episode["ok"] for episode in episodes)
     trace = episodes[0]["traces"][0]
-    assert trace["task"]["data"]["settings"] == {"reward": "r0"}
+    assert trace["task"]["data"]["settings"] == {"reward": "r0", "split": "train"}
     assert trace["info"]["factgym"]["report"]["weights"].keys() >= {"verdict"}
     assert trace["metrics"]["turns"] == 3
 
@@ -172,7 +172,7 @@ def test_the_environment_server_plays_what_its_client_sends(url: str, monkeypatc
         report = trace.info["factgym"]["report"]
         assert trace.reward == report["total"]
         assert trace.metrics["verdict"] == report["components"]["verdict"]
-        assert trace.task.data.settings == {"reward": "gated"}
+        assert trace.task.data.settings == {"reward": "gated", "split": "train"}
 
 
 def checkout(folder: Path) -> Path:

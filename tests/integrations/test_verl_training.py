@@ -18,6 +18,7 @@ pytest.importorskip("verl", reason="needs factgym[verl]")
 
 import pyarrow.parquet as pq
 from guide_pages import ROOT, run_page
+from tiny_tokens import own_split
 from tiny_verl import composed, oracle, tokenizer, written
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.utils.config import omega_conf_to_dataclass, validate_config
@@ -134,14 +135,14 @@ def test_the_page_runs(tmp_path: Path) -> None:
     assert float(outputs[4]) <= 1.0
     assert "factgym_stepwise" in (tmp_path / "corver-qa.yaml").read_text("utf-8")
     hops = pq.read_table(tmp_path / "eve-train.parquet").column("hops").to_pylist()
-    env = Session("eve-solver").env
+    env = Session("eve-solver", split="train").env
     assert hops == [env.view_task(env.tasks[n])["hops"] for n in range(len(hops))]
 
 
 @pytest.mark.parametrize("env_id", self_contained())
 def test_a_configuration_is_one_of_verls(env_id: str) -> None:
     """Composed by Hydra over verl's own, and read by verl's checks."""
-    config = composed(config_text(env_id))
+    config = composed(config_text(env_id, own_split(env_id)))
     validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
     rollout = omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
     total = config.data.max_prompt_length + config.data.max_response_length
@@ -183,7 +184,7 @@ def test_a_row_is_what_verls_dataset_reads(tmp_path: Path) -> None:
 
 def test_an_answer_in_one_text_has_the_environments_score() -> None:
     for env_id in ("corver-qa", "seva"):
-        row = table(env_id, limit=1).to_pylist()[0]
+        row = table(env_id, limit=1, **own_split(env_id)).to_pylist()[0]
         session = Session(env_id)
         session.start(0)
         (message,) = oracle(env_id, 0)

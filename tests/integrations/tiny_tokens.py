@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import reference_episodes
 from transformers import PreTrainedTokenizerFast
@@ -32,6 +33,14 @@ def written(message: Message, tok: PreTrainedTokenizerFast) -> str:
     text = tok.apply_chat_template([{"role": "user", "content": "q"}, dict(message)], tokenize=False)
     head = tok.apply_chat_template([{"role": "user", "content": "q"}], tokenize=False, add_generation_prompt=True)
     return text.removeprefix(head).rstrip("\n").removeprefix("<think>\n\n</think>\n\n")
+
+
+def own_split(env_id: str, **config: Any) -> dict[str, Any]:
+    """The settings with the environment's own default split by name, that of the scripts here; training has another."""
+    if "split" in config:
+        return config
+    split = getattr(Session(env_id, **config).env.config, "chosen_split", "")
+    return {**config, "split": split} if split else config
 
 
 def oracle(env_id: str, task: int, **config: object) -> list[Message]:

@@ -101,7 +101,7 @@ class Plain(Scripted, GRPOTrainer):
 def factory(env_id: str, **config: Any) -> type[FactEnvironment]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        return environment_factory(env_id, **config)
+        return environment_factory(env_id, **tiny_tokens.own_split(env_id, **config))
 
 
 def oracle(env_id: str, task: int, **config: Any) -> list[str]:
@@ -118,7 +118,7 @@ def trained(cls: type[Any], env_id: str, scripts: Any, folder: Path, rows: Any =
         trainer = cls(
             model=model(),
             args=arguments(folder, **options),
-            train_dataset=rows or dataset(env_id, limit=1),
+            train_dataset=rows or dataset(env_id, limit=1, **tiny_tokens.own_split(env_id)),
             processing_class=tokenizer(),
             environment_factory=factory(env_id),
             reward_funcs=columns,
@@ -161,7 +161,7 @@ def corver_scripts() -> list[list[str]]:
 
 def main(folder: Path) -> None:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    rows = dataset("corver-qa", limit=1).add_column("hops", [1])
+    rows = dataset("corver-qa", limit=1, **tiny_tokens.own_split("corver-qa")).add_column("hops", [1])
     share = corver_scripts()[rank * 4 // world : (rank + 1) * 4 // world]
     advantages = {}
     for cls in (Stepwise, Hops):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import tiny_tokens
-from tiny_tokens import oracle
+from tiny_tokens import oracle, own_split
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what verl and Ray say of each other while they are imported
@@ -99,7 +99,7 @@ def contexts_of(out: Any) -> list[Any]:
 
 def row_of(env_id: str, task: int = 0, **config: Any) -> dict[str, Any]:
     """A row as verl's dataset gives it to the agent loop."""
-    (row,) = table(env_id, limit=1, start=task, **config).to_pylist()
+    (row,) = table(env_id, limit=1, start=task, **own_split(env_id, **config)).to_pylist()
     return {**row, "raw_prompt": row["prompt"], "index": row["extra_info"]["index"]}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import ray
 import transfer_queue as tq
 from omegaconf import DictConfig, OmegaConf
+from tiny_tokens import own_split
 from tiny_verl import composed, tokenizer
 from transformers import Qwen2Config
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
@@ -54,7 +55,7 @@ def configuration(folder: Path, run: dict[str, Any]) -> DictConfig:
     ).save_pretrained(model)
     tokenizer().save_pretrained(model)
     file = folder / "train.parquet"
-    write_rows(run["env"], file, limit=run["tasks"])
+    write_rows(run["env"], file, limit=run["tasks"], **own_split(run["env"]))
     if run.get("hops"):
         add_column(file, run["hops"])
     overrides = [

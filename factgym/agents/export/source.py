@@ -28,13 +28,20 @@ EpisodeIndex = tuple[int, int]
 class Source:
     """One or several runs.
 
-    Raises ConfigError when they are of different environments or versions, unless `mixed`, and when an oracle played
-    one, unless `allow_oracle`.
+    Raises ConfigError when they are of different environments or versions, unless `mixed`, when an oracle played one,
+    unless `allow_oracle`, and when an episode is of an evaluation split, unless `allow_evaluation_split`.
     """
 
-    def __init__(self, folders: Sequence[Path], mixed: bool = False, allow_oracle: bool = False) -> None:
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        mixed: bool = False,
+        allow_oracle: bool = False,
+        allow_evaluation_split: bool = False,
+    ) -> None:
         self.runs = [read_run(folder) for folder in folders]
         self.mixed, self.allow_oracle = mixed, allow_oracle
+        self.allow_evaluation_split = allow_evaluation_split
         self._kind: tuple[Any, Any] | None = None
         self._names: list[tuple[str, int]] = []
         for run in self.runs:
@@ -78,6 +85,11 @@ class Source:
             self._check_kind(episode, run)
             if "agent" not in run.manifest:
                 self._check_agent(episode, run)
+            if not self.allow_evaluation_split and episode["split"] not in (None, "", "train"):
+                raise ConfigError(
+                    f"{run.folder} has episodes of split {episode['split']!r:.80}, whose tasks are for evaluation: "
+                    "play with `--split train`, or export them all the same with --allow-evaluation-split"
+                )
             self._names.append((episode["task"], episode["sample"]))
             yield index, episode
 

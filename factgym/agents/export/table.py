@@ -40,7 +40,7 @@ def export_table(runs: Sequence[Path], out: Path, *, force: bool = False, mixed:
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError("a Parquet table", "export") from error
-    source, summary = Source(runs, mixed, allow_oracle=True), Summary(out, "row")
+    source, summary = Source(runs, mixed, allow_oracle=True, allow_evaluation_split=True), Summary(out, "row")
     with atomic_file(out, force) as file:
         columns = _Columns()
         for _, episode in source.first_pass():

@@ -33,8 +33,8 @@ class SftOptions(Settings):
 
     min_reward: minimum of the total. best: episodes of a task, at most, with the highest totals (None: all).
     only_submitted: leave out episodes that ended at a limit. no_errors: leave out episodes with a malformed or refused
-    action. allow_oracle: accept runs of an oracle. Replies that were cut off at their token limit and doubles are
-    always left out.
+    action. allow_oracle: accept runs of an oracle. allow_evaluation_split: accept episodes of a split that is made for
+    evaluation. Replies that were cut off at their token limit and doubles are always left out.
     """
 
     min_reward: FiniteFloat | None = None
@@ -42,6 +42,7 @@ class SftOptions(Settings):
     only_submitted: bool = True
     no_errors: bool = False
     allow_oracle: bool = False
+    allow_evaluation_split: bool = False
     form: Form = Form()
 
     def objection(self, episode: Episode) -> str | None:
@@ -65,11 +66,11 @@ def export_sft(
 ) -> Summary:
     """Write one line for each episode that qualifies (or for each of its turns, see `conversations`).
 
-    Raises ConfigError for runs that do not fit together, runs of an oracle or a file that exists, DataError for broken runs and when
-    nothing qualifies.
+    Raises ConfigError for runs that do not fit together, runs of an oracle or of an evaluation split or a file that
+    exists, DataError for broken runs and when nothing qualifies.
     """
     options = options or SftOptions()
-    source, summary = Source(runs, mixed, options.allow_oracle), Summary(out, "line")
+    source, summary = Source(runs, mixed, options.allow_oracle, options.allow_evaluation_split), Summary(out, "line")
     with atomic_file(out, force) as file:
         chosen = _choose(source, options, summary)
         for index, episode in source.second_pass():
@@ -124,13 +125,15 @@ class PreferenceOptions(Settings):
     """Selection and form of the pairs. A better episode whose reply was cut off may be rejected, but is never chosen.
 
     margin: minimum difference of the totals; equal ones are never a pair. pairs: the best against the worst of a
-    group, or all that differ enough, the widest `max_pairs` of each group. allow_oracle: accept runs of an oracle.
+    group, or all that differ enough, the widest `max_pairs` of each group. allow_oracle, allow_evaluation_split: as for
+    `SftOptions`.
     """
 
     margin: NonNegative = 0.0
     pairs: Pairing = "best-worst"
     max_pairs: AtLeastOne = 32
     allow_oracle: bool = False
+    allow_evaluation_split: bool = False
     form: Form = Form()
 
 
@@ -160,7 +163,7 @@ def export_preferences(
 ) -> Summary:
     """Write the pairs of every group. Raises as `export_sft`, and ConfigError when no task was played twice."""
     options = options or PreferenceOptions()
-    source, summary = Source(runs, mixed, options.allow_oracle), Summary(out, "pair")
+    source, summary = Source(runs, mixed, options.allow_oracle, options.allow_evaluation_split), Summary(out, "pair")
     with atomic_file(out, force) as file:
         groups = _groups(source, options.form, summary)
         pairs = [pair for group in groups for pair in _pairs(group, options, summary)]

@@ -92,7 +92,7 @@ class CorverConfig(DataConfig):
     def splits(self) -> tuple[str, ...]:
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
-        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ("test",)
+        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS and not self.is_one_file else ()
 
     @property
     def rubric(self) -> Rubric:
@@ -223,6 +223,4 @@ def _question_file(config: CorverConfig) -> Path:
             f"source={config.source!r} needs a file or folder of questions with answers: give its path (path=… in "
             f"Python, --path at the command line){folder}"
         )
-    if config.split is not None and path.is_file():
-        raise ConfigError(f"{path} is one file, so split={config.split!r} chooses nothing: leave it out")
     return question_file(_benchmark(config), str(path), config.split)

@@ -67,10 +67,10 @@ class EveConfig(DataConfig):
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """The splits that can be chosen, the default first; none for a user's own triples."""
+        """The splits that can be chosen, the default first; none for a user's own triples and for one file."""
         if self.source == "synthetic":
             return ("validation", *(split for split in SPLITS if split != "validation"))
-        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS else ()
+        return tuple(BENCHMARKS[self.source].splits) if self.source in BENCHMARKS and not self.is_one_file else ()
 
 
 class EveSolverConfig(EveConfig):

@@ -183,8 +183,6 @@ def _questions_path(config: EveSolverConfig) -> Path:
             f"source={config.source!r} needs a file or folder of questions: give its path (path=… in Python, --path at "
             f"the command line){folder}"
         )
-    if config.split is not None and Path(path).is_file():
-        raise ConfigError(f"{path} is one file, so split={config.split!r} chooses nothing: leave it out")
     return triple_file(config.source, str(path), config.split).resolve()
 
 

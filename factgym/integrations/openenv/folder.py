@@ -16,7 +16,6 @@ from factgym.agents.resolve import scripted_agents
 from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
-from factgym.core.registry import make
 from factgym.integrations.frameworks import json_quote, render_template
 from factgym.integrations.openenv.client import FactAction
 from factgym.integrations.openenv.server import ServedEnv
@@ -51,7 +50,8 @@ def write_folder(
 
 def files(env_id: str, config: dict[str, Any], serving: Mapping[str, Any]) -> dict[str, str]:
     """Return file name -> text. config: JSON values. serving: `app`'s other arguments."""
-    env, served = make(env_id, **config), ServedEnv(env_id, config)
+    served = ServedEnv(env_id, config)
+    env = served.session().env
     entry = env.env_spec
     low, high = env.reward_bounds
     values = {

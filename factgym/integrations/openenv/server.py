@@ -24,7 +24,7 @@ from factgym.core.errors import ConfigError, EpisodeOverError, FactgymError, did
 from factgym.core.messages import Message
 from factgym.integrations.frameworks import class_name, serve_app
 from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
-from factgym.integrations.session import Session
+from factgym.integrations.session import Session, training_config
 
 MAX_LISTED = 10_000
 """Limit of tasks in one answer; `num_tasks` counts all of them, and a range selects any."""
@@ -41,16 +41,17 @@ _MAX_ID_CHARS = 255
 class ServedEnv:
     """Shared by all sessions of a server: the configuration, and the order in which tasks are played.
 
+    The training split is served where the configuration names none; the environment's own default where it has no such.
     Raises the errors of `make`, so that a server that cannot play does not start.
     """
 
     def __init__(self, env_id: str, config: Mapping[str, Any] | None = None, seed: int = 0) -> None:
-        self.session = partial(Session, env_id, **(config or {}))
+        self.session = partial(Session, env_id, **training_config(env_id, config, strict=False))
         self.template = self.session()
         self.size = len(self.template.env.tasks)
         if not self.size:
             raise ConfigError(f"{env_id!r} has no tasks in this configuration")
-        self.split = str(getattr(self.template.env.config, "split", None) or "all")
+        self.split = str(getattr(self.template.env.config, "chosen_split", None) or "all")
         self._order = cycle(task_order(self.size, None, seed))
         self._lock = threading.Lock()
 

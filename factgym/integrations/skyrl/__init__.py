@@ -1,7 +1,7 @@
 """Integration with SkyRL: any environment as a `BaseTextEnv` of skyrl-gym 0.4, and a generator for skyrl 0.3.
 
-    register_skyrl("claimcheck-multihop", split="validation")       # in the process that trains: the Ray entrypoint
-    write_rows(Path("train.jsonl"), "claimcheck-multihop", split="validation")
+    register_skyrl("claimcheck-multihop")                           # in the process that trains: the Ray entrypoint
+    write_rows(Path("train.jsonl"), "claimcheck-multihop")
 
 The tools are text in the system message, and an environment with isolated contexts (ProFact) shows its policy all of the
 transcript, because SkyRL's policies write text and its rollouts only append."""
@@ -20,7 +20,7 @@ from factgym.core.messages import Message
 from factgym.core.registry import make, spec
 from factgym.integrations import session as sessions
 from factgym.integrations.frameworks import framework_import
-from factgym.integrations.session import SessionPool
+from factgym.integrations.session import SessionPool, training_config
 
 with framework_import("SkyRL", "skyrl", "skyrl_gym"):
     import skyrl_gym
@@ -156,11 +156,12 @@ def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> st
     """Register `make(env_id, **config)` with skyrl-gym; return the name for `env_class`, by default the id.
 
     Call it where episodes are played: in the Ray task that runs the entrypoint. A second call with the same settings
-    does nothing. Raises the errors of `make`, and ConfigError for a name of another environment.
+    does nothing. config: on the training split where it names none. Raises the errors of `make`, and ConfigError for a
+    name of another environment and for an environment that has evaluation splits only.
     """
-    env_class = name or spec(env_id).id
+    env_class, config = name or spec(env_id).id, training_config(env_id, config)
     make(env_id, **config)
-    kwargs = {"env_id": env_id, "config": dict(config)}
+    kwargs = {"env_id": env_id, "config": config}
     registered = registry.get(env_class)
     if registered is None:
         skyrl_gym.register(id=env_class, entry_point=ENTRY_POINT, kwargs=kwargs)
@@ -172,9 +173,9 @@ def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> st
 def rows(env_id: str, *, name: str | None = None, limit: int | None = None, **config: Any) -> Iterator[dict[str, Any]]:
     """Yield the tasks as rows of SkyRL's data sets, without any gold: prompt, env_class, data_source, task.
 
-    name: as registered. limit: of the rows. Raises the errors of `make`.
+    name, config: as registered. limit: of the rows. Raises the errors of `register_skyrl`.
     """
-    env_class = name or spec(env_id).id
+    env_class, config = name or spec(env_id).id, training_config(env_id, config)
     tools = make(env_id, **config).all_tools()
     for row in sessions.rows(env_id, config, limit=limit):
         prompt = tools_as_text(row["prompt"], tools)

@@ -18,7 +18,7 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.integrations import session as sessions
 from factgym.integrations.credit import Turn, decode, policy_message
 from factgym.integrations.frameworks import class_name
-from factgym.integrations.session import EpisodeTokens, Session, message_texts
+from factgym.integrations.session import EpisodeTokens, Session, message_texts, training_config
 
 _RESERVED = ("reset", "get_reward")
 
@@ -130,8 +130,10 @@ def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
     """Return the class to pass as `environment_factory=`; one instance plays one rollout at a time.
 
     Its tools are those that the environment may open at any stage; one that is not open yet answers with an error.
-    Raises the errors of `factgym.make`, and ConfigError for a tool whose name TRL reserves.
+    config: as for `factgym.make`, on the training split where it names none. Raises the errors of `factgym.make`, and
+    ConfigError for a tool whose name TRL reserves and for an environment that has evaluation splits only.
     """
+    config = training_config(env_id, config)
     probe = Session(env_id, **config)
     schemas = tuple(probe.all_tools())
     tools: dict[str, Any] = {}
@@ -214,14 +216,16 @@ def dataset(
 ) -> Any:
     """Return the environment's tasks as a `datasets.Dataset` with the columns env, index, prompt (messages) and task.
 
-    limit, start: of the tasks. indices: these tasks instead. config: as for `make`, and as for `environment_factory`.
-    Raises the errors of `make`.
+    limit, start: of the tasks. indices: these tasks instead. config: as for `environment_factory`, which also has its
+    errors; on the training split where it names none.
     """
     try:
         from datasets import Dataset
     except ModuleNotFoundError as missing:
         raise MissingExtraError("The TRL integration", "trl") from missing
-    return Dataset.from_list(list(sessions.rows(env_id, config, limit=limit, start=start, indices=indices)))
+    return Dataset.from_list(
+        list(sessions.rows(env_id, training_config(env_id, config), limit=limit, start=start, indices=indices))
+    )
 
 
 def reward_columns(env_id: str, **config: Any) -> list[Column]:
@@ -240,7 +244,7 @@ def column_weights(env_id: str, **config: Any) -> list[float]:
 
 
 def _component_names(env_id: str, config: Mapping[str, Any]) -> list[str]:
-    session = Session(env_id, **config)
+    session = Session(env_id, **training_config(env_id, config))
     session.start(0)
     return list(session.close().components)
 
@@ -295,4 +299,10 @@ def episode_tokens(env_id: str, tokenizer: Any, *, tasks: int = 16, **config: An
         return count(rendered)
 
     has_template = bool(getattr(tokenizer, "chat_template", None))
-    return sessions.episode_tokens(env_id, count, config, tasks=tasks, prompt=count_prompt if has_template else None)
+    return sessions.episode_tokens(
+        env_id,
+        count,
+        training_config(env_id, config),
+        tasks=tasks,
+        prompt=count_prompt if has_template else None,
+    )

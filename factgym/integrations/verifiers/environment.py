@@ -24,7 +24,7 @@ from factgym.core.episode import Stop
 from factgym.core.messages import Message
 from factgym.core.registry import make, spec
 from factgym.integrations.frameworks import Setting, class_name, make_arguments, settings_of
-from factgym.integrations.session import Session, rows
+from factgym.integrations.session import Session, rows, training_config
 from factgym.integrations.verifiers.task import (
     FactData,
     FactTask,
@@ -213,9 +213,11 @@ class FactTaskset(vf.Taskset[FactTask, FactTasksetConfig]):
 
 
 def changed_settings(env_id: str, config: vf.TasksetConfig) -> dict[str, Any]:
-    """Return the settings that differ from the environment's defaults, as plain values."""
+    """Return the settings that differ from the environment's defaults, as plain values; with a training split by default."""
     values = config.model_dump(mode="json", include={setting.name for setting in settings_of(env_id)})
-    return {name: values[name] for name in make_arguments(env_id, values)}
+    arguments = make_arguments(env_id, values)
+    split = training_config(env_id, arguments, strict=False).get("split")
+    return {name: values[name] for name in arguments} | ({"split": split} if split else {})
 
 
 @cache

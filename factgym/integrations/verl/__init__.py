@@ -1,6 +1,6 @@
 """Integration with verl 0.9 and its trainer (`trainer.use_v1`, the default).
 
-    python -m factgym.integrations.verl rows claimcheck-multihop train.parquet --set split=train
+    python -m factgym.integrations.verl rows claimcheck-multihop train.parquet
     python -m factgym.integrations.verl config claimcheck-multihop > claimcheck.yaml
 
 The configuration names `FactDataset` as its dataset class, so that every process of verl's imports this package. That

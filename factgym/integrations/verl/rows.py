@@ -15,7 +15,7 @@ from factgym.core.errors import ConfigError, FactgymError, MissingExtraError, di
 from factgym.core.registry import make
 from factgym.integrations.credit import FORMS
 from factgym.integrations.frameworks import render_template
-from factgym.integrations.session import Session, SessionPool, episode_tokens
+from factgym.integrations.session import SessionPool, episode_tokens, training_config
 from factgym.integrations.session import rows as task_rows
 
 AGENT = "factgym"
@@ -33,21 +33,23 @@ def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Seq
 
     Columns: data_source (the environment's id), agent_name, prompt (messages), reward_model, and extra_info with env
     (id with version), task, index and settings (`config` as JSON, so that workers on other machines make the same
-    environment). limit, start: of the tasks. columns: further plain values of the task's view ("hops"). Raises the
-    errors of `make`, and ConfigError for a setting that is no JSON and a column that no task has.
+    environment), on the training split where `config` names none. limit, start: of the tasks. columns: further plain
+    values of the task's view ("hops"). Raises the errors of `make`, and ConfigError for a setting that is no JSON, a
+    column that no task has, and an environment that has evaluation splits only.
     """
     try:
         import pyarrow as pa
     except ModuleNotFoundError as missing:
         raise MissingExtraError("Writing parquet rows", "verl") from missing
     try:
-        settings = json.dumps(config, sort_keys=True)
+        json.dumps(config)
     except TypeError as error:
         raise ConfigError(
             f"verl's workers make the environment from the rows, so that its settings must be JSON: {error}. "
             "A setting that is an object can be named by a text (index='bm25', counter=FILE)."
         ) from error
-    env = make(env_id, **config)
+    config = training_config(env_id, config)
+    settings, env = json.dumps(config, sort_keys=True), make(env_id, **config)
     rows = []
     for row in task_rows(env_id, config, limit=limit, start=start):
         view = env.view_task(env.tasks[row["index"]]) if columns else {}
@@ -157,8 +159,8 @@ def config_text(env_id: str, config: Mapping[str, Any] | None = None, credit: st
     """
     from factgym.envs.corver.env import CorverEnv
 
-    session = Session(env_id, **(config or {}))
-    env = session.env
+    config = training_config(env_id, config)
+    env = make(env_id, **config)
     credit = credit or ("stepwise" if isinstance(env, CorverEnv) else "none")
     if credit not in (*FORMS, "none"):
         forms = [*FORMS, "none"]
