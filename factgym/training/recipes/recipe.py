@@ -37,6 +37,13 @@ class StageSettings(Settings):
     warmup_steps: over which it rises from 0. device_batch: rows that a device computes at once; smaller ones need less
     memory, and gradients are accumulated to the same step. save_every: steps between checkpoints, from which an
     interrupted run continues. trl: further arguments of the stage's TRL configuration.
+
+    filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
+    group of equal rewards teaches nothing; "failures" those that it fails, in turn by label and by component of the
+    reward. filter_data: a run's folder with episodes of a model on training tasks; None plays filter_samples episodes
+    of each of filter_tasks (None: all) with the current model. filter_rule: of a correct episode, as for `factgym
+    filter`. filter_share: a task fails when less than this share of its episodes is correct, or when a component is in
+    this lower part of its range.
     """
 
     steps: AtLeastOne = 100
@@ -46,6 +53,12 @@ class StageSettings(Settings):
     device_batch: AtLeastOne | None = None
     save_every: AtLeastOne = 50
     trl: dict[str, Any] = Field(default_factory=dict)
+    filter: Literal["none", "learning_zone", "failures"] = "none"
+    filter_data: str | None = None
+    filter_tasks: AtLeastOne | None = 200
+    filter_samples: Group = 4
+    filter_rule: str = "auto"
+    filter_share: UnitFloat = 0.5
 
 
 class SftStage(StageSettings):

@@ -20,7 +20,7 @@ import platform
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import pairwise
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
+from factgym.agents.difficulty import find_rule
 from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.local.loading import Loaded
 from factgym.agents.resolve import find_agent
@@ -49,7 +50,7 @@ from factgym.core.config import EnvConfig
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.core.registry import make, spec
-from factgym.training.difficulty_filter import only, read_tasks
+from factgym.training.difficulty_filter import TASKS, only, read_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.evaluation import evaluate, paired_differences
 from factgym.training.recipes.recipe import (
@@ -58,10 +59,12 @@ from factgym.training.recipes.recipe import (
     Recipe,
     RwrStage,
     SftStage,
+    Stage,
     read_recipe,
     recipe_of,
     recipe_toml,
 )
+from factgym.training.recipes.selection import failures, learning_zone, reason_counts, score_tasks
 from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
 
 RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json", "finished.json"
@@ -193,8 +196,12 @@ class TaskSets:
 
     def subset(self, count: int | None) -> Env[Any]:
         """An environment of its own over the first tasks to train on."""
+        return self.restricted(self.trained(count))
+
+    def restricted(self, indices: Sequence[int]) -> Env[Any]:
+        """An environment of its own over these tasks to train on."""
         env = make(self.recipe.env, **self.env_config)
-        return only(env, [str(env.tasks[index].id) for index in self.trained(count)])
+        return only(env, [str(env.tasks[index].id) for index in indices])
 
     def held_out(self, split: str) -> Env[Any] | None:
         """An environment over a split that is not trained on; None where there is none."""
@@ -254,76 +261,130 @@ class _Training:
 
     def _texts(self) -> Iterator[str]:
         """The chats of the first supervised stage's data, else of the teacher's episodes, as the template writes them."""
-        number = next((n for n, stage in enumerate(self.recipe.stages) if isinstance(stage, SftStage)), None)
+        stages = enumerate(self.recipe.stages)
+        number = next((n for n, stage in stages if isinstance(stage, SftStage) and stage.filter == "none"), None)
         if number is not None:
-            path = self._sft_data(number, self.folder / "stages" / f"{number}-sft")
+            stage = self.recipe.stages[number]
+            path = self._sft_data(number, self.folder / "stages" / f"{number}-sft", self.tasks.trained(stage.tasks))
         else:
-            path = self._traces(SftStage(tasks=_TOKENIZER_TASKS), self.folder / "start")
+            path = self._traces(SftStage(), self.folder / "start", self.tasks.trained(_TOKENIZER_TASKS))
         yield from scratch.render_chats(read_lines(path))
 
-    def _sft_data(self, number: int, folder: Path) -> Path:
+    def _chosen_tasks(self, stage: Stage, folder: Path, model: str) -> list[int]:
+        """Indices of the tasks of a stage, chosen by its filter once and stored beside its data."""
+        if stage.filter == "none":
+            return self.tasks.trained(stage.tasks)
+        path = folder / TASKS
+        if not path.is_file():
+            write_bytes(path, "".join(f"{task}\n" for task in self._filtered(stage, folder, model)).encode())
+        return [self.tasks.env.tasks.index_of(task) for task in read_tasks(path)][: stage.tasks]
+
+    def _filtered(self, stage: Stage, folder: Path, model: str) -> list[str]:
+        if stage.filter_data is not None:
+            source = Path(stage.filter_data)
+            self.tasks.check_trained((str(episode["task"]) for episode in read_run(source).episodes()), str(source))
+        else:
+            source, env = folder / "filter", self.tasks.subset(stage.filter_tasks)
+            self._play(env, source, model, stage.filter_samples, getattr(stage, "temperature", 1.0), None)
+        scores = score_tasks(read_run(source).episodes(), find_rule(stage.filter_rule))
+        if stage.filter == "failures":
+            mined = failures(scores, stage.filter_share)
+            write_lines(folder / "failures.jsonl", [asdict(failure) for failure in mined])
+            reasons = ", ".join(f"{reason} {count}" for reason, count in reason_counts(mined).items())
+            tasks, note = [failure.task for failure in mined], f" ({reasons})" if reasons else ""
+        else:
+            tasks, note = learning_zone(scores), ""
+        self.observer.step(f"{stage.filter}: {len(tasks)} of {len(scores)} tasks{note}")
+        if not tasks:
+            raise ConfigError(
+                f"filter={stage.filter!r} leaves none of {len(scores)} tasks: the policy's episodes do not differ there. "
+                "Take more tasks (filter_tasks) or episodes (filter_samples), or leave the filter out"
+            )
+        return tasks
+
+    def _play(
+        self, env: Env[Any], folder: Path, model: str, samples: int, temperature: float, max_tokens: int | None
+    ) -> None:
+        """Play episodes with the current model into a run's folder, or the rest of them."""
+        settings = self.recipe.evaluation
+        options = {"temperature": temperature, "max_tokens": max_tokens or settings.max_tokens}
+        self.observer.step(f"{samples} episodes of each of {len(env.tasks)} tasks by the current model")
+        agent = find_agent(f"hf:{model}", self.recipe.env, {**options, "batch_size": settings.batch})
+        collect(env, agent, folder, n=len(env.tasks), k=samples, seed=self.recipe.seed, resume=True)
+
+    def _sft_data(self, number: int, folder: Path, indices: Sequence[int]) -> Path:
         """The chat lines of a supervised stage: made, exported from a run, or a file as it is."""
         stage = self.recipe.stages[number]
         assert isinstance(stage, SftStage)
         if stage.data is None:
-            return self._traces(stage, folder)
+            return self._traces(stage, folder, indices)
         source = Path(stage.data)
         if source.is_dir() or source.name == EPISODES:
             run = read_run(source)
             self.tasks.check_trained((str(episode["task"]) for episode in run.episodes()), str(source))
-            return self._export(run.folder, stage, folder)
+            return self._restrict(stage, self._export(run.folder, stage, folder), folder, indices)
         self.tasks.check_trained((str(line["task"]) for line in read_lines(source) if "task" in line), str(source))
-        return source
+        return self._restrict(stage, source, folder, indices)
 
-    def _traces(self, stage: SftStage, folder: Path) -> Path:
+    def _restrict(self, stage: Stage, source: Path, folder: Path, indices: Sequence[int]) -> Path:
+        """The lines of the tasks that the stage's filter chose; the file itself without a filter."""
+        if stage.filter == "none":
+            return source
+        chosen = {str(self.tasks.env.tasks[index].id) for index in indices}
+        lines = [line for line in read_lines(source) if line.get("task") in chosen]
+        if not lines:
+            raise ConfigError(f"{source} has no line of the {len(chosen)} tasks that filter={stage.filter!r} chose")
+        path = folder / "filtered.jsonl"
+        write_lines(path, lines)
+        return path
+
+    def _traces(self, stage: SftStage, folder: Path, indices: Sequence[int]) -> Path:
         path = folder / "data.jsonl"
         if path.is_file():
             return path
-        self.observer.step(f"traces of {stage.teacher!r} on {len(self.tasks.trained(stage.tasks))} tasks")
+        self.observer.step(f"traces of {stage.teacher!r} on {len(indices)} tasks")
         agent = find_agent(stage.teacher, self.recipe.env)
-        env, traces = self.tasks.subset(stage.tasks), folder / "traces"
+        env, traces = self.tasks.restricted(indices), folder / "traces"
         collect(env, agent, traces, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
         return self._export(traces, stage, folder)
 
     def _export(self, run: Path, stage: SftStage, folder: Path) -> Path:
         path = folder / "data.jsonl"
-        summary = export_sft([run], path, SftOptions(min_reward=stage.min_reward), force=True)
+        summary = export_sft(
+            [run], path, SftOptions(min_reward=stage.min_reward, allow_evaluation_split=True), force=True
+        )
         self.observer.step(summary.text())
         return path
 
-    def _sampled_data(self, stage: DpoStage | RwrStage, folder: Path, model: str) -> Path:
+    def _sampled_data(self, stage: DpoStage | RwrStage, folder: Path, model: str, indices: Sequence[int]) -> Path:
         """Preference pairs or drawn lines of stored episodes, or of episodes that the current model plays."""
         path = folder / "data.jsonl"
         if path.is_file():
-            return path
+            return self._restrict(stage, path, folder, indices) if isinstance(stage, DpoStage) else path
         if stage.data is not None:
             source = Path(stage.data)
             self.tasks.check_trained((str(episode["task"]) for episode in read_run(source).episodes()), stage.data)
         else:
-            source, env = folder / "episodes", self.tasks.subset(stage.tasks)
-            sampling = {"temperature": stage.temperature, "max_tokens": stage.max_tokens}
-            self.observer.step(f"{stage.samples} episodes of each of {len(env.tasks)} tasks by the current model")
-            agent = find_agent(
-                f"hf:{model}", self.recipe.env, {**sampling, "batch_size": self.recipe.evaluation.batch}
-            )
-            collect(env, agent, source, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
-        if isinstance(stage, DpoStage):
-            summary = export_preferences([source], path, PreferenceOptions(margin=stage.margin), force=True)
+            source, env = folder / "episodes", self.tasks.restricted(indices)
+            self._play(env, source, model, stage.samples, stage.temperature, stage.max_tokens)
+        if isinstance(stage, DpoStage):  # the tasks have been checked
+            options = PreferenceOptions(margin=stage.margin, allow_evaluation_split=True)
+            summary = export_preferences([source], path, options, force=True)
             self.observer.step(summary.text())
-            return path
-        export_sft([source], folder / "episodes.jsonl", SftOptions(only_submitted=False), force=True)
-        lines = list(read_lines(folder / "episodes.jsonl"))
+            return self._restrict(stage, path, folder, indices)
+        every = SftOptions(only_submitted=False, allow_evaluation_split=True)
+        export_sft([source], folder / "episodes.jsonl", every, force=True)
+        lines = list(read_lines(self._restrict(stage, folder / "episodes.jsonl", folder, indices)))
         write_lines(path, reward_weighted(lines, stage.lines, stage.reward_scale, self.recipe.seed))
         return path
 
     def _run_stage(self, number: int, folder: Path, model: str) -> dict[str, Any]:
         stage = self.recipe.stages[number]
-        data = None
+        data, indices = None, self._chosen_tasks(stage, folder, model)
         if isinstance(stage, SftStage):
-            data = self._sft_data(number, folder)
+            data = self._sft_data(number, folder, indices)
         elif not isinstance(stage, GrpoStage):
-            data = self._sampled_data(stage, folder, model)
-        indices = self.tasks.trained(stage.tasks)
+            data = self._sampled_data(stage, folder, model, indices)
         env_config = self.tasks.env_config
         run = StageRun(self.recipe, stage, self.tasks.env, env_config, indices, folder, model, data)
         settings, held_out = self.recipe.evaluation, self.tasks.held_out(VALIDATION)
