@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -36,7 +38,14 @@ def train_command(
         typer.Option("--set", metavar="KEY=VALUE", help="Any key, as --set stages.0.learning_rate=1e-3. Repeatable."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default runs/train-NAME.")] = None,
+    engine: Annotated[
+        str,
+        typer.Option(help="trl trains here; verl, skyrl, prime-rl: write the files of a run on a cluster, and stop."),
+    ] = "trl",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
+    trackio: Annotated[
+        bool, typer.Option("--trackio", help="Log to Trackio's local database as well; nothing leaves the machine.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the recipe as resolved, and stop.")] = False,
 ) -> None:
     """Train a policy by a recipe. The same command continues a run that was stopped, from its last checkpoint."""
@@ -60,16 +69,27 @@ def train_command(
     if dry_run:
         return
     name = Path(recipe).stem if is_file else f"{recipe}-{model}"
+    if engine != "trl":
+        from factgym.training.recipes.engines import skipped_stages, write_engine
+
+        paths, start = write_engine(engine, resolved, out or Path("runs") / folder_name(f"{engine}-{name}"))
+        lines = [*map(str, paths), *filter(None, [skipped_stages(resolved)]), f"Start it: {start}"]
+        console.print("\n".join(lines), markup=False, soft_wrap=True)
+        return
     folder = out or Path("runs") / folder_name(f"train-{name}")
     from factgym.training.recipes.run import Observer, train
 
     _quiet()
-    board = _tensorboard(folder) if tensorboard else None
+    loggers = [
+        open_logger(folder)
+        for requested, open_logger in ((tensorboard, _tensorboard), (trackio, _trackio))
+        if requested
+    ]
     with _TrainingDisplay(console, "") as display, Termination():
 
         def on_metrics(line: dict[str, Any]) -> None:
-            if board is not None:
-                _write_board(board, line)
+            for logger in loggers:
+                logger.log(scalars_of(line), line["total_step"])
 
         observer = Observer(
             step=lambda text: console.print(text, markup=False, soft_wrap=True),
@@ -81,8 +101,9 @@ def train_command(
         except KeyboardInterrupt:
             console.print(f"Stopped. The same command continues in {folder}", markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
-    if board is not None:
-        board.close()
+        finally:
+            for logger in loggers:
+                logger.close()
     _print_result(console, result, folder)
 
 
@@ -150,20 +171,56 @@ def _number(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, (int, float)) else ""
 
 
-def _tensorboard(folder: Path) -> Any:
+class _Logger(NamedTuple):
+    """A dashboard's library. log: takes scalars by name, and the step of all stages."""
+
+    log: Callable[[Mapping[str, float], int], None]
+    close: Callable[[], None]
+
+
+def _tensorboard(folder: Path) -> _Logger:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ConfigError("--tensorboard needs TensorBoard: pip install tensorboard") from None
-    return SummaryWriter(str(folder / "tensorboard"))
+    board = SummaryWriter(str(folder / "tensorboard"))
+
+    def log(values: Mapping[str, float], step: int) -> None:
+        for name, value in values.items():
+            board.add_scalar(name, value, step)
+
+    return _Logger(log, board.close)
 
 
-def _write_board(board: Any, line: Mapping[str, Any]) -> None:
+def _trackio(folder: Path) -> _Logger:
+    try:
+        import trackio
+    except ImportError:
+        raise ConfigError("--trackio needs Trackio: pip install 'factgym[trackio]'") from None
+    # Trackio prints; a folder's run goes on after an interruption. Without a server's name it writes a file of SQLite.
+    with redirect_stdout(StringIO()):
+        run = trackio.init(
+            project="factgym", name=folder.name, resume="allow", embed=False, auto_log_gpu=False, auto_log_cpu=False
+        )
+
+    def close() -> None:
+        with redirect_stdout(StringIO()):
+            trackio.finish()
+
+    return _Logger(lambda values, step: run.log(dict(values), step=step), close)
+
+
+def scalars_of(line: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a metric line by name: "validation/reward" of an evaluation, "components/NAME" and "recall/NAME"."""
     prefix = f"{line['evaluation']}/" if "evaluation" in line else ""
-    values = {**line, **{f"components/{name}": value for name, value in line.get("components", {}).items()}}
-    for name, value in values.items():
-        if isinstance(value, (int, float)) and name not in ("stage", "step", "total_step"):
-            board.add_scalar(f"{prefix}{name}", value, line["total_step"])
+    tables = {
+        f"{table}/{name}": value for table in ("components", "recall") for name, value in line.get(table, {}).items()
+    }
+    return {
+        f"{prefix}{name}": value
+        for name, value in {**line, **tables}.items()
+        if isinstance(value, (int, float)) and name not in ("stage", "step", "total_step")
+    }
 
 
 def _print_result(console: Any, result: Mapping[str, Any], folder: Path) -> None:

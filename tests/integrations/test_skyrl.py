@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -370,3 +371,35 @@ def test_the_used_parts_of_the_generator_are_unchanged() -> None:
     source = inspect.getsource(kind.agent_loop)
     assert "env_extras = self._setup_env_extras(" in source
     assert source.index("env.get_metrics()") < source.index("self._post_process_agent_loop_output(")
+
+
+def test_a_recipe_becomes_a_run_of_skyrls(tmp_path: Path) -> None:
+    """The overrides of the script are fields of SkyRL's own configuration, whose checks would start Ray."""
+    pytest.importorskip("skyrl", reason=NEEDS_SKYRL)
+    import tiny_skyrl  # noqa: F401 - it mends what SkyRL's import needs
+    from skyrl.train.config import SkyRLTrainConfig
+
+    from factgym.training.recipes.engines import write_engine
+    from factgym.training.recipes.recipe import recipe_of
+
+    stage = {"kind": "grpo", "tasks": 6, "groups": 2, "samples": 4, "steps": 9, "credit": "grpo", "beta": 0.01}
+    recipe = recipe_of({"model": "hf:Qwen/Qwen3-0.6B", "env": CLAIMS, "lora": {"rank": 8}, "stages": [stage]})
+    write_engine("skyrl", recipe, tmp_path / "run")
+    script = (tmp_path / "run" / "run.sh").read_text("utf-8")
+    overrides = shlex.split(script.partition('train.py "$@"')[2].replace("\\\n", " "))
+    values = dict(override.split("=", 1) for override in overrides)
+    for key in values:
+        table: Any = SkyRLTrainConfig
+        for name in key.split("."):
+            hints = get_type_hints(table)
+            assert name in hints, key
+            table = hints[name]
+    assert (values["trainer.train_batch_size"], values["generator.n_samples_per_prompt"]) == ("2", "4")
+    assert (values["trainer.max_training_steps"], values["trainer.policy.model.lora.rank"]) == ("9", "8")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "train.jsonl").read_text("utf-8").splitlines()]
+    held_out = [json.loads(line) for line in (tmp_path / "run" / "validation.jsonl").read_text("utf-8").splitlines()]
+    assert [line["env_class"] for line in lines] == [CLAIMS] * 6
+    compile((tmp_path / "run" / "train.py").read_text("utf-8"), "train.py", "exec")
+    register_skyrl(CLAIMS, name=held_out[0]["env_class"], split="validation")
+    env = skyrl_gym.make(held_out[0]["env_class"], extras=held_out[0])
+    assert env.init()[0] == held_out[0]["prompt"]

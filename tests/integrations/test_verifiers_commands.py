@@ -239,6 +239,27 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, url: str, monkeypatch:
         assert all(trace["ok"] for trace in traces(tmp_path, name))
 
 
+def test_a_recipe_becomes_a_run_of_prime_rls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasksets of the file are read by verifiers."""
+    import tomllib
+
+    from factgym.training.recipes.engines import write_engine
+    from factgym.training.recipes.recipe import recipe_of
+
+    monkeypatch.syspath_prepend(str(ENVIRONMENTS / "claimcheck_multihop"))
+    stage = {"kind": "grpo", "groups": 2, "samples": 4, "steps": 9, "learning_rate": 3e-5}
+    values = {"model": "Qwen/Qwen3-0.6B", "env": "claimcheck-multihop", "env_config": {"reward": "gated", "size": 50}}
+    write_engine("prime-rl", recipe_of({**values, "stages": [stage]}), tmp_path / "run")
+    written = tomllib.loads((tmp_path / "run" / "factgym-rl.toml").read_text("utf-8"))
+    assert (written["max_steps"], written["trainer"]["optim"]["lr"]) == (9, 3e-5)
+    assert (written["orchestrator"]["batch_size"], written["orchestrator"]["group_size"]) == (8, 4)
+    for part, split in (("train", "train"), ("eval", "validation")):
+        (source,) = written["orchestrator"][part]["source"]
+        config = vf.resolve_env_config(source["env"])
+        assert (config.taskset.split, config.taskset.reward) == (split, "gated")
+        assert next(iter(vf.load_taskset(config.taskset))).data.settings["split"] == split
+
+
 def test_the_recipe_for_prime_rl_fits_the_environments_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Our own tables against verifiers' models; the whole file against prime-rl's where that is installed."""
     import tomllib

@@ -18,6 +18,7 @@ pytest.importorskip("verl", reason="needs factgym[verl]")
 
 import pyarrow.parquet as pq
 from guide_pages import ROOT, run_page
+from omegaconf import OmegaConf
 from tiny_tokens import own_split
 from tiny_verl import composed, oracle, tokenizer, written
 from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -31,6 +32,9 @@ from factgym.integrations.session import Session, self_contained
 from factgym.integrations.verl import compute_score, config_text, table, write_rows
 from factgym.integrations.verl.loop import FactAgentLoop
 from factgym.rewards.advantages import group_advantages
+from factgym.training.recipes.engines import write_engine
+from factgym.training.recipes.recipe import recipe_of
+from factgym.training.recipes.run import TaskSets
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 
@@ -234,3 +238,47 @@ def test_a_missing_framework_is_named_with_its_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "The verl integration needs the extra 'verl': pip install 'factgym[verl]'"
+
+
+RECIPE = {
+    "model": "hf:Qwen/Qwen3-0.6B",
+    "env": "eve-solver",
+    "seed": 3,
+    "lora": {"rank": 8},
+    "evaluation": {"every": 5, "tasks": 4, "samples": 2},
+    "stages": [
+        {"kind": "grpo", "tasks": 6, "groups": 2, "samples": 4, "steps": 9, "credit": "hrpo", "credit_weight": 0.25,
+         "learning_rate": 3e-5, "beta": 0.01, "max_completion": 700, "schedule": "cosine"},
+    ],
+}  # fmt: skip
+
+
+def test_a_recipe_becomes_a_run_of_verls(tmp_path: Path) -> None:
+    """The script is started with Hydra's `--cfg job`, and verl's own checks and its data set read the result."""
+    recipe = recipe_of(RECIPE)
+    write_engine("verl", recipe, tmp_path / "run")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    words = ["bash", str(tmp_path / "run" / "run.sh"), "--cfg", "job"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+    assert done.returncode == 0, done.stderr
+    config = OmegaConf.create(done.stdout)
+    assert config.actor_rollout_ref.model.lora_rank == 8
+    config.actor_rollout_ref.model.lora_rank = 0  # verl's check of adapters imports vLLM
+    validate_config(config, use_reference_policy=need_reference_policy(config), use_critic=need_critic(config))
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    assert (config.data.train_batch_size, rollout.n, config.trainer.total_training_steps) == (2, 4, 9)
+    assert (actor.optim.lr, actor.optim.lr_scheduler_type, actor.use_kl_loss) == (3e-5, "cosine", True)
+    assert (config.data.max_response_length, actor.kl_loss_coef, config.data.seed) == (700, 0.01, 3)
+    assert (config.algorithm.adv_estimator, config.data.factgym.dense_weight) == ("factgym_hrpo", 0.25)
+    assert config.actor_rollout_ref.model.path == "Qwen/Qwen3-0.6B"
+    config.data.max_prompt_length = 100_000
+    tasks = TaskSets(recipe)
+    splits = {"train": (config.data.train_files, 6), "validation": (config.data.val_files, 4)}
+    for split, (file, count) in splits.items():
+        file = str(tmp_path / "run" / file)
+        dataset = get_dataset_class(config.data)(data_files=file, tokenizer=tokenizer(), config=config.data)
+        infos = [dataset[n]["extra_info"] for n in range(len(dataset))]
+        assert len(infos) == count
+        assert {json.loads(info["settings"])["split"] for info in infos} == {split}
+        if split == "train":
+            assert [info["index"] for info in infos] == tasks.trained(6)

@@ -155,6 +155,10 @@ def test_a_torn_last_line_of_the_metrics_is_left_out(tmp_path: Path) -> None:
         (["absent.toml"], "cannot be read"),
         (["corver-qa", "--model", "scratch:1m", "--stages", "sftt"], "Did you mean 'sft'?"),
         (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.stepz=3"], "Did you mean 'steps'?"),
+        (["corver-qa", "--model", "scratch:1m", "--engine", "prime-rl"], "needs weights"),
+        (["corver-qa", "--model", "m", "--engine", "verl", "--stages", "sft"], "one grpo stage, and the recipe has 0"),
+        (["corver-qa", "--model", "m", "--engine", "ver"], "Did you mean 'verl'?"),
+        (["corver-qa", "--model", "m", "--engine", "prime-rl", "--set", "stages.1.credit=stepwise"], "without credit"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(words: list[str], message: str, tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_tokenizer_from_nothing_loses_no_text_and_its_template_is_known_to_trl
 
 def test_lengths_include_the_schemas_of_tools() -> None:
     tokenizer = make_tokenizer(iter(texts("claimcheck-multihop")), 1024)
-    env = factgym.make("claimcheck-multihop")
+    env = factgym.make("claimcheck-multihop", split="train")
     env.reset(options={"task": 0})
     rendered = tokenizer.apply_chat_template(
         env.policy_prompt(), tools=list(env.all_tools()), add_generation_prompt=True, return_dict=False
@@ -227,7 +227,7 @@ def test_a_stage_ends_when_groups_no_longer_differ(tmp_path: Path) -> None:
     (stage,) = result["stages"]
     assert stage["steps"] == 2
     assert "step 2: for 2 steps at least 100%" in stage["stopped"]
-    assert any("max_completion_length=2 bounds" in note for note in stage["warnings"])
+    assert any("max_completion=2 bounds" in note for note in stage["warnings"])
 
 
 def test_an_adapter_is_merged_into_the_model(tmp_path: Path) -> None:

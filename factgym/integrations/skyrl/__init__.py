@@ -9,7 +9,7 @@ transcript, because SkyRL's policies write text and its rollouts only append."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -170,20 +170,27 @@ def register_skyrl(env_id: str, *, name: str | None = None, **config: Any) -> st
     return env_class
 
 
-def rows(env_id: str, *, name: str | None = None, limit: int | None = None, **config: Any) -> Iterator[dict[str, Any]]:
+def rows(
+    env_id: str,
+    *,
+    name: str | None = None,
+    limit: int | None = None,
+    indices: Sequence[int] | None = None,
+    **config: Any,
+) -> Iterator[dict[str, Any]]:
     """Yield the tasks as rows of SkyRL's data sets, without any gold: prompt, env_class, data_source, task.
 
-    name, config: as registered. limit: of the rows. Raises the errors of `register_skyrl`.
+    name, config: as registered. limit: of the rows. indices: these tasks instead. Raises the errors of `register_skyrl`.
     """
     env_class, config = name or spec(env_id).id, training_config(env_id, config)
     tools = make(env_id, **config).all_tools()
-    for row in sessions.rows(env_id, config, limit=limit):
+    for row in sessions.rows(env_id, config, limit=limit, indices=indices):
         prompt = tools_as_text(row["prompt"], tools)
         yield {"prompt": prompt, "env_class": env_class, "data_source": env_class, "task": row["task"]}
 
 
-def write_rows(path: Path, env_id: str, *, name: str | None = None, limit: int | None = None, **config: Any) -> int:
-    """Write the rows as JSON lines, which `data.train_data` takes; return their number."""
-    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows(env_id, name=name, limit=limit, **config)]
+def write_rows(path: Path, env_id: str, **options: Any) -> int:
+    """Write `rows(env_id, **options)` as JSON lines, which `data.train_data` takes; return their number."""
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows(env_id, **options)]
     path.write_text("".join(lines), "utf-8")
     return len(lines)

@@ -50,8 +50,10 @@ class StopWhenDone:
 
     Raises ConfigError when the trainer is built without an environment of ours, or with `tools=` beside one. Warns when
     `max_completion_length`, which bounds the whole episode with all tool text, is too short for episodes of the
-    environment's oracle.
+    environment's oracle; `limit_name` is the name of that setting in the warning.
     """
+
+    limit_name = "max_completion_length"
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -71,7 +73,7 @@ class StopWhenDone:
             length = episode_tokens(env._env_id, trainer._tokenizer, tasks=_CHECKED_TASKS, **env._config).completion
             if length > limit:
                 warnings.warn(
-                    f"max_completion_length={limit} bounds the whole episode, all tool text included; the oracle of "
+                    f"{self.limit_name}={limit} bounds the whole episode, all tool text included; the oracle of "
                     f"{env._env_id} takes up to {length} tokens on its first tasks. An episode that does not fit is "
                     f"truncated and scored: set at least {2 * length}.",
                     UserWarning,

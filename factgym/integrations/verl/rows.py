@@ -28,13 +28,21 @@ _MEASURED_TASKS = 16
 _ORACLE_LENGTHS = 4
 
 
-def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Sequence[str] = (), **config: Any) -> Any:
+def table(
+    env_id: str,
+    *,
+    limit: int | None = None,
+    start: int = 0,
+    indices: Sequence[int] | None = None,
+    columns: Sequence[str] = (),
+    **config: Any,
+) -> Any:
     """Return the tasks as a `pyarrow.Table`, one row each; without any gold but the requested columns.
 
     Columns: data_source (the environment's id), agent_name, prompt (messages), reward_model, and extra_info with env
     (id with version), task, index and settings (`config` as JSON, so that workers on other machines make the same
-    environment), on the training split where `config` names none. limit, start: of the tasks. columns: further plain
-    values of the task's view ("hops"). Raises the errors of `make`, and ConfigError for a setting that is no JSON, a
+    environment), on the training split where `config` names none. limit, start: of the tasks. indices: these tasks
+    instead. columns: further plain values of the task's view ("hops"). Raises the errors of `make`, and ConfigError for a setting that is no JSON, a
     column that no task has, and an environment that has evaluation splits only.
     """
     try:
@@ -51,7 +59,7 @@ def table(env_id: str, *, limit: int | None = None, start: int = 0, columns: Seq
     config = training_config(env_id, config)
     settings, env = json.dumps(config, sort_keys=True), make(env_id, **config)
     rows = []
-    for row in task_rows(env_id, config, limit=limit, start=start):
+    for row in task_rows(env_id, config, limit=limit, start=start, indices=indices):
         view = env.view_task(env.tasks[row["index"]]) if columns else {}
         values = {key: value for key, value in view.items() if isinstance(value, _PLAIN_TYPES)}
         for name in columns:
@@ -79,11 +87,12 @@ def write_rows(
     *,
     limit: int | None = None,
     start: int = 0,
+    indices: Sequence[int] | None = None,
     columns: Sequence[str] = (),
     **config: Any,
 ) -> int:
     """Write `table` to a parquet file; return the number of rows. Raises ConfigError where there are none."""
-    rows = table(env_id, limit=limit, start=start, columns=columns, **config)
+    rows = table(env_id, limit=limit, start=start, indices=indices, columns=columns, **config)
     if not rows.num_rows:
         raise ConfigError(f"{env_id} has no tasks with these settings: nothing was written to {path}")
     import pyarrow.parquet as pq

@@ -269,24 +269,25 @@ def recipe_toml(recipe: Recipe) -> str:
     values = recipe.model_dump(exclude_none=True)
     stages = values.pop("stages")
     tables = {name: values.pop(name) for name in ("env_config", "lora", "evaluation") if name in values}
-    lines = [f"{name} = {_toml(value)}" for name, value in values.items()]
+    lines = [f"{name} = {toml_value(value)}" for name, value in values.items()]
     sections = [(f"[{name}]", table) for name, table in tables.items()]
     for stage in stages:
         sections.append(("[[stages]]", {"kind": stage.pop("kind"), **stage}))
     for heading, table in sections:
-        lines += ["", heading, *(f"{_key(name)} = {_toml(value)}" for name, value in table.items())]
+        lines += ["", heading, *(f"{_key(name)} = {toml_value(value)}" for name, value in table.items())]
     return "\n".join(lines) + "\n"
 
 
 def _key(name: str) -> str:
-    return name if _BARE_KEY.fullmatch(name) else _toml(name)
+    return name if _BARE_KEY.fullmatch(name) else toml_value(name)
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """Write a plain value as TOML, on one line."""
     if isinstance(value, Mapping):
-        pairs = (f"{_key(name)} = {_toml(item)}" for name, item in value.items() if item is not None)
+        pairs = (f"{_key(name)} = {toml_value(item)}" for name, item in value.items() if item is not None)
         return f"{{ {', '.join(pairs)} }}" if value else "{}"
     if isinstance(value, list):
-        return f"[{', '.join(_toml(item) for item in value)}]"
+        return f"[{', '.join(toml_value(item) for item in value)}]"
     # JSON's strings are TOML's but for DEL, which TOML wants escaped.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

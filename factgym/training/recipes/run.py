@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
+from factgym.agents.agent import Agent
 from factgym.agents.difficulty import find_rule
 from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.local.loading import Loaded
@@ -338,12 +339,21 @@ class _Training:
         write_lines(path, lines)
         return path
 
+    def _teacher(self, stage: SftStage) -> Agent:
+        agent = find_agent(stage.teacher, self.recipe.env)
+        if agent.describe().get("role") == "oracle":
+            raise ConfigError(
+                f"teacher={stage.teacher!r} is an oracle, which acts on gold that it was never shown: to train on its "
+                "traces teaches guessing. Take teacher='teacher', which justifies each action by its observations"
+            )
+        return agent
+
     def _traces(self, stage: SftStage, folder: Path, indices: Sequence[int]) -> Path:
         path = folder / "data.jsonl"
         if path.is_file():
             return path
         self.observer.step(f"traces of {stage.teacher!r} on {len(indices)} tasks")
-        agent = find_agent(stage.teacher, self.recipe.env)
+        agent = self._teacher(stage)
         env, traces = self.tasks.restricted(indices), folder / "traces"
         collect(env, agent, traces, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
         return self._export(traces, stage, folder)

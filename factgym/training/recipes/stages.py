@@ -229,7 +229,19 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     )
     longest = max(len(row["input_ids"]) for row in trainer.train_dataset)
     if longest > loaded.context:
-        warnings.warn(f"the longest trace has {longest} tokens and the model {loaded.context}", stacklevel=2)
+        warnings.warn(
+            f"the longest trace has {longest} tokens, more than the {loaded.context} of the model: set max_length to "
+            'leave its end out, or take env_config.prompt = "brief"',
+            UserWarning,
+            stacklevel=2,
+        )
+    if max_length is not None and longest >= max_length:
+        cut = sum(len(row["input_ids"]) >= max_length for row in trainer.train_dataset)
+        warnings.warn(
+            f"{cut} of {len(lines)} traces are cut at max_length={max_length}, and with them the policy's last messages",
+            UserWarning,
+            stacklevel=2,
+        )
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
@@ -283,7 +295,8 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         reward_weights=integration.column_weights(env_id, **config),
     )
     base: Any = integration.StopWhenDone if stage.credit == "scalar" else integration.DenseCredit
-    form = {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
+    form: dict[str, Any] = {"limit_name": "max_completion"}
+    form |= {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
     trainer = _build(
         type("Trainer", (base, GRPOTrainer), form),
         model=loaded.model,
