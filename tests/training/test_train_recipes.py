@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.core.errors import ConfigError, DataError
-from factgym.training.recipes.recipe import Recipe, read_recipe, recipe_of, recipe_toml, with_changes
+from factgym.core.registry import spec
+from factgym.training.recipes.recipe import (
+    GrpoStage,
+    Recipe,
+    SftStage,
+    read_recipe,
+    recipe_of,
+    recipe_toml,
+    with_changes,
+)
 from factgym.training.recipes.run import TaskSets, read_metrics, reward_weighted
 from factgym.training.recipes.scratch import parse_size, shape_of
 
@@ -35,8 +44,34 @@ def refusal(values: dict[str, Any]) -> str:
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_the_recipes_of_the_repository_are_valid_and_train_on_no_evaluation_task(path: Path) -> None:
     recipe = recipe_of(read_recipe(path))
-    TaskSets(recipe)
     assert recipe_of(tomllib.loads(recipe_toml(recipe))) == recipe
+    entry = spec(recipe.env)
+    config = entry.load().Config.build(recipe.env, {**entry.kwargs, **recipe.env_config})
+    if config.source in ("averitec", "nq-open"):  # data of the user's
+        assert "train" in config.splits and config.split is None
+    else:
+        assert TaskSets(recipe).env.config.chosen_split == "train"
+
+
+def published(name: str) -> Recipe:
+    return recipe_of(read_recipe(ROOT / "recipes" / f"{name}.toml"))
+
+
+def test_recipes_have_the_papers_numbers() -> None:
+    """The steps that follow from epochs, batches and shares of the papers' tables, computed here."""
+    sft, grpo = published("seva").stages
+    assert isinstance(sft, SftStage) and isinstance(grpo, GrpoStage)
+    assert sft.tasks is not None and sft.steps == math.ceil(sft.tasks * 3 / sft.batch)
+    assert sft.warmup_steps == round(0.05 * sft.steps)
+    assert (grpo.groups * grpo.samples, grpo.temperature, grpo.beta) == (64 * 8, 1.2, 0.001)
+    (corver,) = published("corver").stages
+    assert isinstance(corver, GrpoStage)
+    assert (corver.groups * corver.samples, corver.credit) == (384, "stepwise")
+    assert corver.warmup_steps == round(0.03 * corver.steps)
+    (profact,) = published("profact").stages
+    assert isinstance(profact, GrpoStage) and profact.groups * profact.samples == 32
+    (eve,) = published("eve").stages
+    assert eve.warmup_steps == math.ceil(0.03 * eve.steps)
 
 
 VALUES = st.one_of(
