@@ -438,7 +438,9 @@ class _Training:
             jobs.append((VALIDATION, validation, settings.tasks))
         if not jobs or all(self._evaluation(split, name).is_file() for split, _, _ in jobs):
             return
-        loaded = load_model(model, None)
+        with warnings.catch_warnings():  # a stage reports them
+            warnings.simplefilter("ignore", UserWarning)
+            loaded = load_model(model, None)
         for split, env, count in jobs:
             self._evaluate(loaded, env, split, count, name, number, step)
 
