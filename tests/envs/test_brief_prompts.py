@@ -111,6 +111,56 @@ def test_names_and_choices_are_those_of_the_full_schemas(env_id: str) -> None:
         assert shape(tool["function"]["parameters"]) == shape(short["function"]["parameters"])
 
 
+NUMERAL = re.compile(r"(?<![\w.])\d*\.?\d+(?!\w)")
+NUMBERING = re.compile(r"^\d+\. ", re.MULTILINE)
+NAME = re.compile(r"[`\"]([A-Za-z][\w-]+)[`\"]")
+
+
+def descriptions(schema: Any) -> list[str]:
+    """Every description in a schema."""
+    items = list(schema.items()) if isinstance(schema, dict) else [("", item) for item in schema]
+    return [
+        text
+        for key, value in items
+        for text in (
+            [value] if key == "description" else descriptions(value) if isinstance(value, dict | list) else []
+        )
+    ]
+
+
+def rule_facts(text: str) -> set[str]:
+    """Scores, shares and limits in a text as numbers, and the fields, labels and tools that it names."""
+    numbers = {f"{float(match[0]):g}" for match in NUMERAL.finditer(NUMBERING.sub("", text))}
+    fractions = {word for word in ("third", "quarter") if re.search(rf"\b{word}\b", text)}
+    return numbers | fractions | {match[1].lower() for match in NAME.finditer(text)}
+
+
+def rewards_of(env_id: str) -> list[Any]:
+    presets = getattr(spec(env_id).load(), "presets", {})
+    return [{"reward": name} for name in presets] or [{}]
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_every_fact_of_a_rule_is_in_the_brief_instructions(env_id: str) -> None:
+    """Of the full prompt under every reward: each number of a score or limit, and each name of a field, label or tool."""
+    for config in rewards_of(env_id):
+        try:
+            full, brief = make(env_id, "full", **config), make(env_id, "brief", **config)
+        except factgym.core.errors.ConfigError:
+            continue  # a reward that needs a policy or data of the user's
+        tools = list(full.all_tools())
+        schemas = json.dumps(tools)
+        # Paging and defaults of the evidence tools are no rules of a score; a wrong page is answered by an error.
+        described = descriptions(
+            [tool for tool in tools if tool["function"]["name"] not in ("list", "search", "read")]
+        )
+        rules = "\n".join([instructions(full).removesuffix(schemas if tools else ""), *described])
+        text = instructions(brief).lower()
+        missing = {fact for fact in rule_facts(rules) - rule_facts(text) if not (fact[0].isalpha() and fact in text)}
+        assert not missing, (config, missing)
+        assert rule_facts(rules) or env_id == "toy", config
+
+
 @pytest.mark.parametrize("env_id", ENVS)
 def test_sampled_actions_fit_the_full_schemas(env_id: str) -> None:
     env = make(env_id, "brief", max_turns=2)
