@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import threading
 import time
+import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 REFRESH_SECONDS = 0.25
+_MAX_ERROR_CHARS = 200
 LOG_SECONDS = 30.0
 """Interval of status lines without a terminal."""
 
@@ -122,6 +126,36 @@ class Termination:
         signal.signal(signal.SIGTERM, self._before)
 
 
+class RepeatedTracebacks(logging.Filter):
+    """Lets each traceback of a run's episodes be logged once, and counts the others; a context manager."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+        self._logger = logging.getLogger("factgym.agents.rollout.engine")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record has no traceback, or one that was not logged yet."""
+        if not record.exc_info or record.exc_info[1] is None:
+            return True
+        text = "".join(traceback.format_exception(record.exc_info[1]))
+        self.counts[text] += 1
+        return self.counts[text] == 1
+
+    def lines(self) -> Iterator[str]:
+        """Yield a sentence for each traceback that came more than once."""
+        for text, count in self.counts.most_common():
+            if count > 1:
+                yield f"The same traceback came {count:,} times: {text.strip().splitlines()[-1][:_MAX_ERROR_CHARS]}"
+
+    def __enter__(self) -> Self:
+        self._logger.addFilter(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._logger.removeFilter(self)
+
+
 Stop = BaseException | None
 """The exception that stopped a run; None where it ended by itself."""
 
@@ -133,7 +167,7 @@ def run_displayed(
 
     run: takes `on_start`, as `collect` does. An exception before the first episode is raised.
     """
-    with Display(console, label) as display, Termination() as termination:
+    with RepeatedTracebacks() as tracebacks, Display(console, label) as display, Termination() as termination:
 
         def on_start(progress: Progress) -> None:
             display.watch(progress)
@@ -149,6 +183,9 @@ def run_displayed(
             if display.progress is None or isinstance(stop, ConfigError):
                 raise
             return None, stop
+        finally:
+            for line in tracebacks.lines():
+                console.print(line, markup=False, soft_wrap=True)
 
 
 def raise_stop(console: Console, stop: Stop, folder: Path, hint: str = "--resume") -> None:

@@ -85,3 +85,6 @@ def evaluate(
         files = f"Episodes: {folder / 'episodes.jsonl'}\nBrowse:   factgym view {folder}"
         console.print(files, markup=False, soft_wrap=True)
     raise_stop(console, stop, folder, f"--resume --out {folder}")
+    if summary.n and not summary.scored:
+        console.print(f"No episode was scored: continue with --resume --out {folder}", markup=False, soft_wrap=True)
+        raise typer.Exit(1)

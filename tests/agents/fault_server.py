@@ -132,6 +132,36 @@ INFRASTRUCTURE = frozenset(FAULTS) - POLICY
 """Faults of the infrastructure: retried."""
 
 
+LLAMA_CPP = error(500, "The model produced output that does not match the expected peg-native format", code=500)
+GROQ = error(400, "Failed to call a function.", code="tool_use_failed", failed_generation="<function=search{oops>")
+
+
+class RateLimitedServer(ScriptServer):
+    """Takes `limit` requests in each window of `window` seconds, and refuses further ones with status 429.
+
+    `refused` counts these. announced: say in Retry-After-ms how long the window lasts.
+    """
+
+    def __init__(self, limit: int, window: float, *, announced: bool = True) -> None:
+        super().__init__()
+        self.limit, self.window, self.announced = limit, window, announced
+        self.refused = 0
+        self._ends = 0.0
+        self._taken = 0
+
+    def chat(self, connection: Connection, request: Request) -> None:
+        now = time.monotonic()
+        if now >= self._ends:
+            self._ends, self._taken = now + self.window, 0
+        self._taken += 1
+        if self._taken <= self.limit:
+            super().chat(connection, request)
+            return
+        self.refused += 1
+        header = b"retry-after-ms: %d\r\n" % (1000 * (self._ends - now) + 1) if self.announced else b""
+        connection.send(429, b'{"error":{"message":"slow down"}}', header)
+
+
 class FaultServer(ScriptServer):
     """rates: fault -> share of the requests that meet it. schedule: faults of the first requests, "ok" for none.
 

@@ -22,7 +22,7 @@ from factgym.agents.resolve import find_agent, find_scripted_agent
 from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.collect import collect, manifest_of
-from factgym.agents.runs.files import EPISODES, MANIFEST
+from factgym.agents.runs.files import EPISODES, MANIFEST, check_same
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.write import RunWriter, last_folder
 from factgym.core.errors import ConfigError, DataError
@@ -253,3 +253,16 @@ def test_an_unwritable_folder_is_an_error(env, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="--out"):
         collect(env, agent(policies.Seeded()), tmp_path / "file" / "run", n=1)
+
+
+def test_a_run_is_continued_at_another_address_but_not_with_another_model(tmp_path):
+    """How a server is reached changes no answer; its model and sampling do."""
+    details = {"kind": "endpoint", "model": "m", "base_url": "http://a/v1", "timeout": 9.0, "connections": 8}
+    (tmp_path / MANIFEST).write_text(json.dumps({"agent": "http://a/v1", "agent_details": details}))
+    moved = {**details, "base_url": "http://b/v1", "timeout": 1.0, "max_retries": 3, "connections": 1}
+    check_same(tmp_path, {"agent": "http://b/v1", "agent_details": moved})
+    for change in ({"model": "n"}, {"temperature": 0.5}):
+        with pytest.raises(ConfigError, match=next(iter(change))):
+            check_same(tmp_path, {"agent": "http://b/v1", "agent_details": {**moved, **change}})
+    with pytest.raises(ConfigError, match="agent: "):
+        check_same(tmp_path, {"agent": "oracle", "agent_details": moved})

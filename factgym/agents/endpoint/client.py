@@ -16,7 +16,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
 
-from factgym.agents.endpoint.reply import ChatReply, Fault, fault_of_status, read_reply
+from factgym.agents.endpoint.gate import RateGate
+from factgym.agents.endpoint.reply import MALFORMED_CALL, ChatReply, Fault, fault_of_status, malformed_turn, read_reply
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
 
@@ -54,6 +55,7 @@ class Client:
         self._timeout = settings.timeout
         self._redactor = redactor
         self._slots = asyncio.Semaphore(settings.connections)
+        self.gate = RateGate(settings.max_wait)
         hooks: dict[str, Any] = {"response": [_bound_body(self._httpx, MAX_BODY)]}
         if os.environ.get("OPENAI_CUSTOM_HEADERS"):
             hooks["request"] = [_authorise_with(address.key)]
@@ -218,6 +220,9 @@ class Exchange:
         self._settings = settings
         self._random = random
         self.requests = 0
+        self._failed = 0  # retries used up by faults other than a rate limit's
+        self._stalled = 0  # refusals for the rate since the server last took any request of the endpoint
+        self._accepted = client.gate.accepted
         self.retries: list[Retry] = []
         self.notes: dict[str, Any] = {}
 
@@ -228,7 +233,7 @@ class Exchange:
         async def request() -> ChatReply | Fault:
             answer = await self._client.chat(body(limit))
             if isinstance(answer, Fault):
-                return answer
+                return malformed_turn(answer) if answer.cause == MALFORMED_CALL else answer
             outcome = read_reply(answer, self._settings.reasoning == "keep")
             if isinstance(outcome, Fault):
                 return self._client.redacted(outcome)
@@ -248,24 +253,34 @@ class Exchange:
         self, request: Callable[[], Awaitable[T | Fault]], hopeless: Callable[[Fault], bool] = lambda _: False
     ) -> T | Fault:
         """The answer to a request, repeated after faults. hopeless: faults that seem transient and are not."""
+        gate = self._client.gate
         while True:
+            sent = await gate.wait()
             self.requests += 1
             answer = await request()
+            limited = isinstance(answer, Fault) and answer.cause == "rate_limit"
+            if not limited:
+                gate.taken(sent)
             if not isinstance(answer, Fault):
                 return answer
+            if limited and gate.accepted > self._accepted:
+                # The server takes other requests meanwhile, so that this one's time comes: no retry is used up.
+                self._accepted, self._stalled = gate.accepted, 0
             if hopeless(answer) or not self._may_retry(answer):
                 return self._final(answer)
-            await self._wait(answer)
+            waited = backoff(self._random(), self._failed + self._stalled, self._settings.max_wait, answer.retry_after)
+            self.retries.append({"cause": answer.cause, "waited": round(waited, 4)})
+            if limited:
+                self._stalled += 1
+                gate.refused(sent, waited)
+            else:
+                self._failed += 1
+                await asyncio.sleep(waited)
 
     def _may_retry(self, fault: Fault) -> bool:
-        if not fault.again or len(self.retries) >= self._settings.max_retries:
+        if not fault.again or self._failed + self._stalled >= self._settings.max_retries:
             return False
         return fault.retry_after is None or fault.retry_after <= self._settings.max_wait
-
-    async def _wait(self, fault: Fault) -> None:
-        waited = backoff(self._random(), len(self.retries), self._settings.max_wait, fault.retry_after)
-        self.retries.append({"cause": fault.cause, "waited": round(waited, 4)})
-        await asyncio.sleep(waited)
 
     def _final(self, fault: Fault) -> Fault:
         """The fault with its history."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from factgym.agents.endpoint.client import Client, Exchange
-from factgym.agents.endpoint.reply import Fault, read_reply
+from factgym.agents.endpoint.reply import MALFORMED_CALL, Fault, read_reply
 from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
 from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
 from factgym.agents.sampling import tools_as_text
@@ -163,6 +163,8 @@ class Endpoint:
         if isinstance(with_tools, Fault):
             if with_tools.about_tools:
                 return "text"
+            if with_tools.cause == MALFORMED_CALL:
+                return "native"
             if with_tools.cause != "bad_request":
                 return with_tools
             return with_tools if isinstance(await probe(None), Fault) else "text"

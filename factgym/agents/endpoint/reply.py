@@ -52,6 +52,17 @@ _MAX_TOKENS_TOO_LARGE = tuple(
 _ABOUT_TOOLS = re.compile(r"\btool|function[ _]call", re.IGNORECASE)
 _NO_TOOLS = re.compile(r"\btools?\b.{0,60}(?:requires?|support|implement|--jinja)", re.IGNORECASE | re.DOTALL)
 _CAUSES = {401: "authentication", 403: "authentication", 404: "not_found", 402: "quota", 429: "rate_limit"}
+MALFORMED_CALL = "malformed_call"
+"""Cause of an error by which a server answers the model's own malformed tool call."""
+
+_MALFORMED_CALL_CODE = "tool_use_failed"
+_MALFORMED_CALL = re.compile(
+    r"does not match the expected .{0,80}format|failed to parse input at pos \d|failed to call a function"
+    r"|tool call validation failed",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Wordings of llama.cpp (status 500) and Groq (status 400)."""
+
 _RETRIED_STATUS = frozenset({408, 409, 425})
 
 
@@ -62,7 +73,7 @@ class Fault:
     cause: a code of `PolicyError`, or "overflow" where the prompt does not fit. message: the server's words. again:
     whether a retry can help. retry_after: seconds that the server asks to wait. reply_tokens: tokens that the reply may
     have so that the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long.
-    about_tools: the server cannot take tools.
+    about_tools: the server cannot take tools. generation: the model's own text, where the fault is its malformed call.
     """
 
     cause: str
@@ -72,6 +83,7 @@ class Fault:
     retry_after: float | None = None
     reply_tokens: int | None = None
     about_tools: bool = field(default=False, compare=False)
+    generation: str = ""
 
 
 def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
@@ -82,6 +94,8 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
         return Fault("overflow", message, reply_tokens=_tokens_for_reply(text))
     if "insufficient_quota" in codes or status == 402:
         return Fault("quota", message, fatal=True)
+    if status in (400, 422, 500) and (_MALFORMED_CALL_CODE in codes or _MALFORMED_CALL.search(text)):
+        return Fault(MALFORMED_CALL, message, generation=_failed_generation(body))
     about_tools = bool(
         (status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(text)) or (status == 500 and _NO_TOOLS.search(text))
     )
@@ -89,6 +103,24 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
     again = cause in ("server", "rate_limit")
     fatal = cause in ("authentication", "not_found")
     return Fault(cause, message, again, fatal, requested_wait(headers) if again else None, about_tools=about_tools)
+
+
+def _failed_generation(body: bytes) -> str:
+    """The text that the model wrote, as Groq quotes it; empty where the server does not tell."""
+    try:
+        error = json.loads(body)["error"]
+        text = error["failed_generation"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return clean_text(text) if isinstance(text, str) else ""
+
+
+def malformed_turn(fault: Fault) -> ChatReply:
+    """The model's turn whose tool call the server could not read: its text where that is known, no call."""
+    message: Message = {"role": "assistant", "content": fault.generation}
+    completion = Completion(raw=fault.generation)
+    completion["notes"] = {MALFORMED_CALL: clean_text(fault.message)}
+    return ChatReply(message, completion, empty=False)
 
 
 def requested_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:

@@ -38,6 +38,12 @@ METRICS = "metrics.json"  # written last: a round that has it is finished
 
 # Keys of the manifest that may differ between the calls of one run, or follow from the rest.
 _FREE_KEYS = frozenset({"python", "platform", "caveats"})
+_FREE_AGENT_SETTINGS = frozenset(
+    f"agent_details.{name}"
+    for name in ("base_url", "api_key_env", "timeout", "max_retries", "max_wait", "connections")
+)
+"""Settings of an endpoint about reaching it: none of them changes an answer."""
+
 _MAX_VALUE_CHARS = 80
 _MAX_DIFFERENCES = 5
 
@@ -183,11 +189,17 @@ def check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
 def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            if name or key not in _FREE_KEYS:
-                yield from _differences(old.get(key), new.get(key), f"{name}.{key}" if name else str(key))
-    elif old != new:
+            path = f"{name}.{key}" if name else str(key)
+            if path not in _FREE_KEYS and path not in _FREE_AGENT_SETTINGS:
+                yield from _differences(old.get(key), new.get(key), path)
+    elif old != new and not (name == "agent" and _is_url(old) and _is_url(new)):
         values = [json.dumps(value, ensure_ascii=False)[:_MAX_VALUE_CHARS] for value in (old, new)]
         yield f"{name}: {values[0]} then, {values[1]} now"
+
+
+def _is_url(name: Any) -> bool:
+    """Whether an agent is named by its server's address: the model is in its details."""
+    return isinstance(name, str) and name.startswith(("http://", "https://"))
 
 
 def fresh_folder(path: Path) -> Path:

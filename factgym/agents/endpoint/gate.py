@@ -1,0 +1,90 @@
+"""The rate at which one server takes requests: a gate that all episodes of an endpoint share.
+
+Until a server refuses a request for its rate, requests pass as they come. A refusal pauses all of them for as long as
+the server asks, and from then on they are sent in order at an even pace. The pace is that of CUBIC's congestion window
+(RFC 9438), as in the adaptive mode of the AWS SDKs, but measured: after a refusal it falls to a part of the rate that
+the server has really taken, comes back slowly, stays there, and then probes for more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+
+DECREASE = 0.85
+"""After a refusal, the pace as a part of the rate that was taken before it (CUBIC's beta)."""
+
+RECOVERY_SECONDS = 10.0
+"""Seconds until the pace is back at that rate (CUBIC's K)."""
+
+_DOUBLING_SECONDS = 2.0
+
+
+class RateGate:
+    """Paces the requests to one server, within one event loop.
+
+    max_wait: the longest time between two requests, in seconds; 0 never paces. clock: seconds, monotonic. accepted:
+    requests that the server did not refuse for its rate, so that a caller sees whether waiting is of use.
+    """
+
+    def __init__(self, max_wait: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.accepted = 0
+        self._max_wait = max_wait
+        self._recovery = min(RECOVERY_SECONDS, max_wait)
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._next = 0.0
+        self._paused_until = 0.0
+        self._refusals = 0  # pauses so far
+        self._since = clock()  # the time from which the accepted requests of this epoch are counted
+        self._accepted_before = 0
+        self._elapsed = 1.0  # seconds of the last epoch, its pause included
+        self._reference = 0.0  # requests a second that the server took before the last refusal
+
+    @property
+    def rate(self) -> float | None:
+        """Requests a second at which they are sent now; None for no limit."""
+        if not self._refusals or not self._recovery:
+            return None
+        seconds = max(0.0, self._clock() - self._paused_until)
+        if self._refusals == 1:  # slow start: the first measurement may be of few requests
+            doublings = min(60.0, seconds * RECOVERY_SECONDS / self._recovery / _DOUBLING_SECONDS)
+            pace = DECREASE * self._reference * math.exp2(doublings)
+        else:
+            pace = self._reference * (1 + (1 - DECREASE) * (seconds / self._recovery - 1) ** 3)
+        return max(pace, 1 / self._max_wait)
+
+    async def wait(self) -> float:
+        """Wait until a request may be sent; return the time of sending, which `refused` takes."""
+        if not self._refusals:
+            return self._clock()
+        async with self._turn:  # fair: in the order of arrival
+            while (seconds := max(self._paused_until, self._next) - self._clock()) > 0:
+                await asyncio.sleep(seconds)
+            now = self._clock()
+            rate = self.rate
+            self._next = max(now, self._paused_until) + (1 / rate if rate else 0.0)
+            return now
+
+    def taken(self, sent: float) -> None:
+        """Count a request that was not refused. sent: when it was sent."""
+        self.accepted += 1
+        if self._refusals and sent <= self._since:  # in flight at the last refusal: it belongs to the epoch before
+            self._accepted_before += 1
+            self._reference += 1 / self._elapsed
+
+    def refused(self, sent: float, pause: float) -> None:
+        """Pause all requests for `pause` seconds. sent: when the refused request was sent."""
+        now = self._clock()
+        until = now + pause
+        # Requests in flight at a refusal are refused, too: one pause for all of them, and one decrease.
+        if self._refusals and sent <= self._since:
+            self._paused_until = max(self._paused_until, until)
+            return
+        self._elapsed = max(until - (self._paused_until if self._refusals else self._since), 1e-3)
+        self._reference = (self.accepted - self._accepted_before) / self._elapsed
+        self._refusals += 1
+        self._since, self._accepted_before = now, self.accepted
+        self._paused_until = max(self._paused_until, until)
