@@ -260,6 +260,28 @@ def test_preferences_and_reward_weighted_episodes_train_a_model(
     assert len(json_lines(tmp_path / "run" / "stages" / "1-rwr" / "data.jsonl")) == 8
 
 
+def test_a_stage_takes_the_tasks_that_the_model_fails(finished: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    """Traces of those tasks alone, and pairs of those that a stored run failed; the second call plays nothing again."""
+    chosen = {"filter": "failures", "filter_tasks": 8, "filter_samples": 2, "tasks": 5, "steps": 1, "batch": 2}
+    stored = str(tmp_path / "run" / "stages" / "0-sft" / "filter")
+    dpo = {"samples": 6, "max_tokens": 24, "margin": 0.0, "filter_data": stored}
+    stages = [{"kind": "sft", **chosen}, {"kind": "dpo", **chosen, **dpo}]
+    values = {"model": str(finished[0] / "stages" / "1-grpo" / "model"), "stages": stages}
+    train(recipe(**values, evaluation={"every": 0, "test_tasks": 0, "max_tokens": 24}), tmp_path / "run")
+    folder = tmp_path / "run" / "stages"
+    episodes = json_lines(folder / "0-sft" / "filter" / "episodes.jsonl")
+    labels = {e["task"]: set() for e in episodes}
+    for e in episodes:
+        labels[e["task"]].add(e["reward"]["metrics"]["label"])
+    wrong = {task for task, seen in labels.items() if "good" not in seen}
+    mined = json_lines(folder / "0-sft" / "failures.jsonl")
+    assert {failure["task"] for failure in mined if "answer" in failure["reasons"]} == wrong
+    tasks = (folder / "0-sft" / "tasks.txt").read_text("utf-8").split()
+    assert tasks == [failure["task"] for failure in mined]
+    assert {line["task"] for line in json_lines(folder / "0-sft" / "data.jsonl")} == set(tasks[:5])
+    assert {line["task"] for line in json_lines(folder / "1-dpo" / "data.jsonl")} <= set(tasks[:5])
+
+
 def test_models_that_cannot_be_trained_are_refused(tmp_path: Path, finished: tuple[Path, dict[str, Any]]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "config.json").write_text("{}")
