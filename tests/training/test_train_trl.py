@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -162,6 +163,9 @@ def test_the_page_and_the_viewer_take_a_training_run(finished: tuple[Path, dict[
     page = write_curves(folder).read_text("ascii")
     for text in ("Before and after", "Held-out scores", "data:image/svg+xml", "Episodes", "scratch:50k"):
         assert text in page
+    played = json_lines(next((folder / "evaluations" / "validation").iterdir()) / "episodes.jsonl")
+    questions = [episode["task_view"]["question"] for episode in played]
+    assert sum(question in html.unescape(page) for question in questions) == EVALUATION["episodes"]
     assert "http://" not in page.replace("http://www.w3.org", "")
     shown = CliRunner().invoke(app, ["view", str(folder)])
     assert shown.output.strip() == str(folder / "curves.html")

@@ -33,6 +33,7 @@ _PANELS = (
     ("tokens of an episode", ("length", "length_max")),
 )
 _MAX_REPLY_CHARS = 1500
+_MAX_TASK_CHARS = 800
 
 Points = Sequence[tuple[int, float]]
 
@@ -182,7 +183,9 @@ def _episodes(folder: Path, evaluations: Sequence[Mapping[str, Any]], count: int
             text = "\n\n".join(_reply_text(message) for message in messages)
             reward = (episode.get("reward") or {}).get("total")
             cells = [str(line["total_step"]), decimal(reward), cut(text, _MAX_REPLY_CHARS)]
-            rows.setdefault(episode["task"], []).append(cells)
+            first = episode["messages"][: episode["turns"][0]["message"]] if episode["turns"] else episode["messages"]
+            question = cut(message_text(first[-1]), _MAX_TASK_CHARS) if first else ""
+            rows.setdefault(episode["task"], [["task", "", question]]).append(cells)
     columns = ("step", "reward", Column("the policy's messages", left_aligned=True))
     return tuple(make_table(task, columns, cells) for task, cells in rows.items())
 
