@@ -86,3 +86,32 @@ def test_an_error_about_the_models_own_call_is_its_malformed_turn(fault, text):
 def test_auto_takes_a_malformed_call_in_its_probe_as_native_tools():
     server = FaultServer(schedule=[LLAMA_CPP])
     assert ask(server, mode="auto")["tool_calls"]
+
+
+def test_refusals_without_an_accepted_request_double_the_pause_and_never_stop_the_pace():
+    now = [0.0]
+    gate = RateGate(60.0, lambda: now[0])
+    pauses = []
+    for _ in range(8):
+        gate.refused(now[0], 2.0)
+        waiting = asyncio.run(_paused(gate, now))
+        pauses.append(round(waiting, 6))
+        now[0] += waiting + 0.001
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+    assert gate.rate is not None and gate.rate >= 1.0
+
+
+async def _paused(gate, now):
+    """Seconds from now until the gate sends again, by its clock."""
+    began = now[0]
+
+    async def sleep(seconds):
+        now[0] += seconds
+
+    real, asyncio.sleep = asyncio.sleep, sleep
+    try:
+        sent = await gate.wait()
+    finally:
+        asyncio.sleep = real
+    now[0] = began
+    return sent - began

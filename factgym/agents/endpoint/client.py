@@ -56,6 +56,7 @@ class Client:
         self._redactor = redactor
         self._slots = asyncio.Semaphore(settings.connections)
         self.gate = RateGate(settings.max_wait)
+        self._reached = False  # whether the server has answered anything
         hooks: dict[str, Any] = {"response": [_bound_body(self._httpx, MAX_BODY)]}
         if os.environ.get("OPENAI_CUSTOM_HEADERS"):
             hooks["request"] = [_authorise_with(address.key)]
@@ -105,8 +106,10 @@ class Client:
             async with self._slots, asyncio.timeout(self._timeout):
                 response = await send(path, cast_to=self._httpx.Response, **request)
             content: bytes = response.content
+            self._reached = True
             return content
         except openai.APIStatusError as error:
+            self._reached = True
             headers = {name.lower(): value for name, value in error.response.headers.items()}
             return fault_of_status(error.status_code, headers, error.response.content)
         except TimeoutError:
@@ -127,6 +130,14 @@ class Client:
             return next((str(link) or type(link).__name__ for link in chain if isinstance(link, kinds)), None)
 
         aiohttp, httpx = self._aiohttp, self._httpx
+        if not self._reached:  # later, these can be the trouble of a moment
+            if text := first(aiohttp.ClientConnectorCertificateError):
+                remedy = "the server's certificate is not trusted: name its authority's file with SSL_CERT_FILE"
+                return Fault("connection", f"{text}; {remedy}", fatal=True)
+            if text := first(aiohttp.ClientConnectorSSLError):
+                return Fault("connection", f"{text}; does the server speak HTTPS, or is it http://?", fatal=True)
+            if text := first(aiohttp.ClientConnectorDNSError):
+                return Fault("connection", f"{text}; no server has this name, or there is no network", fatal=True)
         if text := first(httpx.DecodingError, aiohttp.ClientResponseError):
             return Fault("bad_reply", text, again=True)
         if text := first(TimeoutError):
@@ -259,7 +270,7 @@ class Exchange:
             self.requests += 1
             answer = await request()
             limited = isinstance(answer, Fault) and answer.cause == "rate_limit"
-            if not limited:
+            if not isinstance(answer, Fault) or answer.cause not in ("rate_limit", "connection", "timeout"):
                 gate.taken(sent)
             if not isinstance(answer, Fault):
                 return answer

@@ -20,12 +20,14 @@ RECOVERY_SECONDS = 10.0
 """Seconds until the pace is back at that rate (CUBIC's K)."""
 
 _DOUBLING_SECONDS = 2.0
+_MAX_INTERVAL = 1.0
+"""Seconds between two requests, at most: a slower probe would take minutes to learn that the server is free again."""
 
 
 class RateGate:
     """Paces the requests to one server, within one event loop.
 
-    max_wait: the longest time between two requests, in seconds; 0 never paces. clock: seconds, monotonic. accepted:
+    max_wait: the longest pause that doubles by itself, in seconds; 0 never paces. clock: seconds, monotonic. accepted:
     requests that the server did not refuse for its rate, so that a caller sees whether waiting is of use.
     """
 
@@ -40,6 +42,7 @@ class RateGate:
         self._refusals = 0  # pauses so far
         self._since = clock()  # the time from which the accepted requests of this epoch are counted
         self._accepted_before = 0
+        self._pause = 0.0
         self._elapsed = 1.0  # seconds of the last epoch, its pause included
         self._reference = 0.0  # requests a second that the server took before the last refusal
 
@@ -54,7 +57,7 @@ class RateGate:
             pace = DECREASE * self._reference * math.exp2(doublings)
         else:
             pace = self._reference * (1 + (1 - DECREASE) * (seconds / self._recovery - 1) ** 3)
-        return max(pace, 1 / self._max_wait)
+        return max(pace, 1 / min(self._max_wait, _MAX_INTERVAL))
 
     async def wait(self) -> float:
         """Wait until a request may be sent; return the time of sending, which `refused` takes."""
@@ -76,15 +79,19 @@ class RateGate:
             self._reference += 1 / self._elapsed
 
     def refused(self, sent: float, pause: float) -> None:
-        """Pause all requests for `pause` seconds. sent: when the refused request was sent."""
-        now = self._clock()
+        """Pause all requests for at least `pause` seconds. sent: when the refused request was sent."""
+        now, announced = self._clock(), pause
+        accepted = self.accepted - self._accepted_before
+        # Where nothing was taken since the last pause, that was too short: the next is twice as long.
+        pause = max(pause, 0.0 if accepted or not self._refusals else min(2 * self._pause, self._max_wait))
         until = now + pause
         # Requests in flight at a refusal are refused, too: one pause for all of them, and one decrease.
         if self._refusals and sent <= self._since:
-            self._paused_until = max(self._paused_until, until)
+            self._paused_until = max(self._paused_until, now + announced)
             return
         self._elapsed = max(until - (self._paused_until if self._refusals else self._since), 1e-3)
-        self._reference = (self.accepted - self._accepted_before) / self._elapsed
+        self._reference = max(accepted / self._elapsed, self._reference / 2)
+        self._pause = pause
         self._refusals += 1
         self._since, self._accepted_before = now, self.accepted
         self._paused_until = max(self._paused_until, until)

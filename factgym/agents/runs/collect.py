@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import math
 import platform
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import factgym
 from factgym.agents.agent import Agent
+from factgym.agents.endpoint.settings import REDACTED
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.read import Run, read_run
@@ -95,7 +97,7 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
         "n": n,
         "k": k,
         "seed": seed,
-        "config": {name: json_value(getattr(env.config, name)) for name in type(env.config).model_fields},
+        "config": {name: _setting(name, getattr(env.config, name)) for name in type(env.config).model_fields},
         "factgym": factgym.__version__,
         "python": platform.python_version(),
         "fingerprints": {"tasks": env.tasks.fingerprint()},
@@ -105,17 +107,42 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
     }
 
 
+_SECRET_NAME = re.compile(
+    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?|password|passwd|passphrase"
+    r"|(?:auth|access|api|bearer|hf|refresh)?[_-]?token|authorization|credentials?)$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
+    r"|gsk_\w{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)|\bbearer\s+[^\s\"']{8,}",
+    re.IGNORECASE,
+)
+"""Keys of OpenAI, Hugging Face, GitHub, AWS, Google, Groq and Slack, JSON Web Tokens, and HTTP's bearer tokens."""
+
+
+def _setting(name: str, value: Any) -> Any:
+    """A named value as JSON data: redacted where the name is that of a secret."""
+    # Numbers and switches hold no secret: `token: 5` counts something.
+    is_data = value is None or isinstance(value, (bool, int, float)) or value in ("", b"")
+    return REDACTED if not is_data and _SECRET_NAME.search(name) else json_value(value)
+
+
 def json_value(value: Any) -> Any:
-    """A value as JSON data; an object by its type's name, with its fingerprint where it has one."""
-    if value is None or isinstance(value, (bool, int, str)):
+    """A value as JSON data; an object by its type's name, with its fingerprint where it has one.
+
+    Values that look like a secret, or whose name does, are redacted at any depth.
+    """
+    if isinstance(value, str):
+        return _SECRET_VALUE.sub(REDACTED, value)
+    if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, (list, tuple)):
         return [json_value(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): json_value(item) for key, item in value.items()}
+        return {str(key): _setting(str(key), item) for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: json_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _setting(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)}
     name = f"{type(value).__module__}.{type(value).__qualname__}"
     return f"{name} {value.fingerprint()}" if callable(getattr(value, "fingerprint", None)) else name
