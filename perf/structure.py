@@ -365,13 +365,13 @@ def table(columns: Mapping[str, Mapping[str, str]]) -> str:
                 labels.insert(position, label)
             position = labels.index(label) + 1
     lines = [["", *columns], *([label, *(rows.get(label, "-") for rows in columns.values())] for label in labels)]
-    shown = [[re.sub(r"^.*?:(?=  )", "", line[0]), *line[1:]] for line in lines]
-    widths = [max(map(len, cells)) for cells in zip(*shown, strict=True)]
+    cells = [[re.sub(r"^.*?:(?=  )", "", line[0]), *line[1:]] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(
             [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))]
         )
-        for line in shown
+        for line in cells
     )
 
 

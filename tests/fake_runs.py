@@ -65,8 +65,8 @@ def task_view(case: Case, verdict: str) -> Json:
     }
 
 
-def submission(view: Json, said: str, *, good_quotes: bool, mark: bool, cited: list[str]) -> Json:
-    texts = {one["id"]: one["text"] for one in view["passages"]}
+def submission(view: Json, verdict: str, *, good_quotes: bool, mark: bool, cited: list[str]) -> Json:
+    texts = {passage["id"]: passage["text"] for passage in view["passages"]}
     claims = []
     for claim in view["gold"]["claims"]:
         quotes = [texts[p][a:b] for p, a, b in claim["facts"] if p in cited]
@@ -75,14 +75,14 @@ def submission(view: Json, said: str, *, good_quotes: bool, mark: bool, cited: l
         claims.append(
             {
                 "claim": claim["text"],
-                "status": claim["status"] if said != "supported" else "supported",
+                "status": claim["status"] if verdict != "supported" else "supported",
                 "evidence_ids": cited,
                 "quote": quotes[0] if len(quotes) == 1 else quotes,
                 "unsupported_span": claim["unsupported_span"] if mark else "",
                 "reason": claim["reason"] or "The passage says the same.",
             }
         )
-    return {"claims": claims, "final_verdict": said, "evidence_used": cited}
+    return {"claims": claims, "final_verdict": verdict, "evidence_used": cited}
 
 
 class _Transcript:
@@ -96,26 +96,26 @@ class _Transcript:
 
     def call(self, thought: str, tool: str, arguments: Json, result: str, error: str | None = None) -> None:
         call = json.dumps({"name": tool, "arguments": arguments})
-        said = f"<think>\n{thought}\n</think>\n\n<tool_call>\n{call}\n</tool_call>"
-        self._add(said, [{"tool": tool, "arguments": arguments, "error": error}], result, error, thought)
+        reply = f"<think>\n{thought}\n</think>\n\n<tool_call>\n{call}\n</tool_call>"
+        self._add(reply, [{"tool": tool, "arguments": arguments, "error": error}], result, error, thought)
 
-    def broken(self, said: str) -> None:
+    def broken(self, reply: str) -> None:
         result = (
             "Error (invalid_json): expected ',' or a closing bracket, at line 1, column 42 (character 41), near "
             '\'evidence_ids": ["E2" "quote\''
         )
-        self._add(said, [], result, "invalid_json")
+        self._add(reply, [], result, "invalid_json")
 
-    def _add(self, said: str, calls: list[Json], result: str, error: str | None, thought: str = "") -> None:
-        place = len(self.messages)
-        completion = self._completion(said, thought)
-        self.messages.append({"role": "assistant", "content": said})
+    def _add(self, reply: str, calls: list[Json], result: str, error: str | None, thought: str = "") -> None:
+        index = len(self.messages)
+        completion = self._completion(reply, thought)
+        self.messages.append({"role": "assistant", "content": reply})
         text = f"<tool_response>\n{result}\n</tool_response>"
         self.messages.append({"role": "user", "content": text})
         spent = completion["usage"]["completion_tokens"]
         self.turns.append(
             {
-                "message": place,
+                "message": index,
                 "sent": None,
                 "tools": None,
                 "calls": calls,
@@ -126,18 +126,18 @@ class _Transcript:
             }
         )
 
-    def _completion(self, said: str, thought: str) -> Json:
+    def _completion(self, reply: str, thought: str) -> Json:
         """What an endpoint tells about its reply; about four characters are a token."""
-        prompt = sum(len(one["content"]) for one in self.messages) // 4
+        prompt = sum(len(message["content"]) for message in self.messages) // 4
         usage = {
             "prompt_tokens": prompt,
-            "completion_tokens": len(said) // 4,
+            "completion_tokens": len(reply) // 4,
             "reasoning_tokens": len(thought) // 4,
             "cached_tokens": prompt // 2,
         }
         retries = [{"cause": "rate_limit", "waited": 1.5}] if self.rng.random() < 0.02 else []
         return {
-            "raw": said,
+            "raw": reply,
             "model": self.model,
             "finish_reason": "length" if not thought else "stop",
             "usage": usage,
@@ -157,15 +157,15 @@ class _Transcript:
 
 def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> list[str]:
     hits = view["passages"][1:4]
-    found = "\n".join(
-        f'<result id="{one["id"]}" title="{one["title"]}">{one["text"].split(". ")[0]}.</result>' for one in hits
+    results = "\n".join(
+        f'<result id="{hit["id"]}" title="{hit["title"]}">{hit["text"].split(". ")[0]}.</result>' for hit in hits
     )
     talk.call(
         "The answer makes claims about conditions and deadlines. I should find the governing passages first, then read "
         "them in full before I decide.",
         "search",
         {"query": " ".join(view["question"].rstrip("?").split()[:8]), "k": 3},
-        f"3 of {len(view['passages'])} passages, best first. Read one before you cite it.\n{found}",
+        f"3 of {len(view['passages'])} passages, best first. Read one before you cite it.\n{results}",
     )
     if rng.random() < 0.15:
         talk.call(
@@ -176,14 +176,14 @@ def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> 
             "no_such_passage",
         )
     read = []
-    for one in hits[:n_read]:
+    for hit in hits[:n_read]:
         talk.call(
-            f"{one['id']} looks relevant: {one['title']}. Let me open it.",
+            f"{hit['id']} looks relevant: {hit['title']}. Let me open it.",
             "read",
-            {"id": one["id"]},
-            f'<evidence id="{one["id"]}" title="{one["title"]}">\n{one["text"]}\n</evidence>',
+            {"id": hit["id"]},
+            f'<evidence id="{hit["id"]}" title="{hit["title"]}">\n{hit["text"]}\n</evidence>',
         )
-        read.append(one["id"])
+        read.append(hit["id"])
     return read
 
 
@@ -224,18 +224,18 @@ def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: i
         for _ in range(3):
             talk.broken('<tool_call>\n{"name": "submit", "arguments": {"claims": [{"evidence_ids": ["E2" "quote": "…')
         return _closed(record, talk, _outcome(view, None, read, False, False, rng, case), "turn_limit")
-    said = gold if rng.random() < skill else rng.choice(VERDICTS)
+    label = gold if rng.random() < skill else rng.choice(VERDICTS)
     good, mark = rng.random() < skill + 0.1, rng.random() < skill
-    verdict = submission(view, said, good_quotes=good, mark=mark, cited=read)
+    verdict = submission(view, label, good_quotes=good, mark=mark, cited=read)
     talk.call(
         "I have what I need. The first statement restates the passage; now the second.\n\nComparing the wording: the "
         "evidence has a condition that the answer may have dropped, so I check the verb and the numbers again. They "
-        f"decide it, and the verdict is {said}.",
+        f"decide it, and the verdict is {label}.",
         "submit",
         verdict,
-        f"Submitted: {said}. The episode is over.",
+        f"Submitted: {label}. The episode is over.",
     )
-    return _closed(record, talk, _outcome(view, said, read, good, mark, rng, case), "submitted")
+    return _closed(record, talk, _outcome(view, label, read, good, mark, rng, case), "submitted")
 
 
 def _closed(record: Json, talk: _Transcript, reward: Json | None, stop: str) -> Json:
@@ -269,31 +269,31 @@ def report(total: float | None, *, error: str | None = None, **parts: Any) -> Js
 
 
 def _outcome(
-    view: Json, said: str | None, read: list[str], good: bool, mark: bool, rng: random.Random, case: Case
+    view: Json, label: str | None, read: list[str], good: bool, mark: bool, rng: random.Random, case: Case
 ) -> Json:
     gold = view["gold"]["verdict"]
     needed = list(dict.fromkeys(p for claim in view["gold"]["claims"] for p, _, _ in claim["facts"]))
     right = len(set(read) & set(needed))
-    if said is None:
+    if label is None:
         parts = dict.fromkeys(WEIGHTS, 0.0)
     else:
         spans = bool(case.answers[gold][1])
         parts = {
             "json": 1.0,
-            "verdict": float(said == gold),
+            "verdict": float(label == gold),
             "evidence": round(2 * right / (len(read) + len(needed)), 6),
             "quote": float(good),
             "coverage": right / len(needed) if good else 0.0,
             "span": (round(rng.uniform(0.7, 1.0), 3) if mark else 0.0) if spans else 1.0,
-            "guard": float(not (said == "supported" and gold != "supported")),
+            "guard": float(not (label == "supported" and gold != "supported")),
         }
     gate = parts["evidence"] * parts["quote"] * parts["coverage"]
     total = sum(WEIGHTS[name] * value * (gate if name == "verdict" else 1) for name, value in parts.items())
     metrics = {
         "gold_verdict": gold,
-        "verdict": said,
+        "verdict": label,
         "read": read,
-        "cited": read if said else [],
+        "cited": read if label else [],
         "gold_evidence": needed,
         "domain": case.domain,
         "corruption": case.answers[gold][2],
@@ -333,11 +333,16 @@ def hostile_episode(index: int = 0) -> Json:
     view = {
         "question": bad,
         "answer": bad,
-        "passages": [{"id": one, "title": one, "text": one} for one in HOSTILE],
+        "passages": [{"id": text, "title": text, "text": text} for text in HOSTILE],
         "gold": {
             "verdict": HOSTILE[0],
             "claims": [
-                {"text": bad, "status": HOSTILE[0], "facts": [[one, 0, 9] for one in HOSTILE], "unsupported_span": bad}
+                {
+                    "text": bad,
+                    "status": HOSTILE[0],
+                    "facts": [[text, 0, 9] for text in HOSTILE],
+                    "unsupported_span": bad,
+                }
             ],
         },
     }
@@ -392,7 +397,7 @@ def hostile_fault(index: int = 0) -> Json:
 def write_run(folder: Path, episodes: list[Json], facts: Json | None = None) -> Path:
     """Write a run as the rollout does, one object a line."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(one) + "\n" for one in episodes)
+    lines = "".join(json.dumps(episode) + "\n" for episode in episodes)
     (folder / "episodes.jsonl").write_text(lines, encoding="utf-8")
     (folder / "manifest.json").write_text(json.dumps(facts or manifest(len(episodes)), indent=2), encoding="utf-8")
     return folder

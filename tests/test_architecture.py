@@ -49,6 +49,8 @@ UNCLEAR_NAMES = {
 }
 """Names that do not say what they hold; see the table in DESIGN: the thing itself, or the field's term for it."""
 
+NAMED_FOLDERS = ("factgym", "perf", "tests", "examples", "environments")
+
 
 class Source:
     """A module of the package: its syntax tree, imports and calls, each with a line."""
@@ -100,16 +102,16 @@ class Source:
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
                 yield ast.unparse(node.func), node.lineno
 
-    @property
-    def bindings(self) -> Iterator[tuple[str, int]]:
-        """Names of variables, attributes, parameters, functions and classes where they are defined."""
-        for node in self.nodes:
-            if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
-                yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
-            elif isinstance(node, ast.arg):
-                yield node.arg, node.lineno
-            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                yield node.name, node.lineno
+
+def bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    """Names of variables, attributes, parameters, functions and classes where they are defined."""
+    for node in nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            yield (node.id if isinstance(node, ast.Name) else node.attr), node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name, node.lineno
 
 
 def layer(module: str) -> str | None:
@@ -122,6 +124,13 @@ def layer(module: str) -> str | None:
 @cache
 def sources() -> tuple[Source, ...]:
     return tuple(Source(file) for file in sorted(PACKAGE.rglob("*.py")))
+
+
+@cache
+def parsed(folder: str) -> tuple[tuple[Path, list[ast.AST]], ...]:
+    """Path and syntax nodes of every file of a folder."""
+    files = sorted((ROOT / folder).rglob("*.py"))
+    return tuple((file.relative_to(ROOT), list(ast.walk(ast.parse(file.read_text("utf-8"))))) for file in files)
 
 
 def offences(lines: Iterable[str]) -> None:
@@ -212,9 +221,10 @@ def cycles(graph: dict[str, set[str]]) -> list[list[str]]:
 
 def test_names_say_what_they_hold() -> None:
     offences(
-        f"{source.path}:{line} binds {name!r}"
-        for source in sources()
-        for name, line in source.bindings
+        f"{path}:{line} binds {name!r}"
+        for folder in NAMED_FOLDERS
+        for path, nodes in parsed(folder)
+        for name, line in bindings(nodes)
         if name in UNCLEAR_NAMES
     )
 

@@ -85,9 +85,9 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
-    known = options_of(typer.main.get_command(app))
+    existing = options_of(typer.main.get_command(app))
     script_server = run([sys.executable, "-m", "factgym.agents.script_server", "--help"], tmp_path).stdout
-    known |= set(re.findall(OPTION, script_server))
+    existing |= set(re.findall(OPTION, script_server))
     for guide in GUIDES:
         text = re.sub(r"```text.*?```", "", guide.read_text("utf-8"), flags=re.DOTALL)
-        assert set(re.findall(OPTION, text)) <= known, guide.name
+        assert set(re.findall(OPTION, text)) <= existing, guide.name

@@ -8,5 +8,5 @@ from typing import Any
 def timeless(value: Any) -> Any:
     """JSON data without its fields `seconds`."""
     if isinstance(value, dict):
-        return {key: timeless(one) for key, one in value.items() if key != "seconds"}
-    return [timeless(one) for one in value] if isinstance(value, list) else value
+        return {key: timeless(item) for key, item in value.items() if key != "seconds"}
+    return [timeless(item) for item in value] if isinstance(value, list) else value

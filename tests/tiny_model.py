@@ -80,8 +80,8 @@ def _backend(special_tags: bool) -> Any:
         vocab_size=1500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
     backend.train_from_iterator(_CORPUS * 3 + _prompts(), trainer)
-    backend.add_special_tokens([AddedToken(one, special=True) for one in (TEXT_END, START, END)])
-    tags = [AddedToken(one, special=special_tags, normalized=False) for one in TAGS]
+    backend.add_special_tokens([AddedToken(token, special=True) for token in (TEXT_END, START, END)])
+    tags = [AddedToken(tag, special=special_tags, normalized=False) for tag in TAGS]
     backend.add_special_tokens(tags) if special_tags else backend.add_tokens(tags)
     backend.add_tokens([AddedToken(f"[[{n}]]", special=False, normalized=False) for n in range(16)])
     return backend
@@ -165,15 +165,15 @@ class ScriptedModel(transformers.PreTrainedModel, transformers.GenerationMixin):
         logits = torch.zeros(*input_ids.shape, self.config.vocab_size)
         masks = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         for row, (ids, mask) in enumerate(zip(input_ids.tolist(), masks.tolist(), strict=True)):
-            token = self._next([one for one, seen in zip(ids, mask, strict=True) if seen])
+            token = self._next([id_ for id_, seen in zip(ids, mask, strict=True) if seen])
             logits[row, -1, token] = PEAK
         return transformers.modeling_outputs.CausalLMOutputWithPast(logits=logits)
 
     def _next(self, ids: list[int]) -> int:
         end = self.config.prompt_end
-        begin = max(i for i in range(len(ids) - len(end) + 1) if ids[i : i + len(end)] == end) + len(end)
-        reply = next(reply for marker, reply in self.config.scripts if marker in ids[:begin])
-        done = len(ids) - begin
+        start = max(i for i in range(len(ids) - len(end) + 1) if ids[i : i + len(end)] == end) + len(end)
+        reply = next(reply for marker, reply in self.config.scripts if marker in ids[:start])
+        done = len(ids) - start
         return int(reply[done] if done < len(reply) else reply[-1])
 
 

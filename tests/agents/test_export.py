@@ -470,8 +470,8 @@ ENSEMBLE = {"kind": "majority", "models": [{"agent": "teacher", **TEACHER}, {"ag
     ],
 )
 def test_training_data_of_an_oracle_are_refused(tmp_path, base, to, agent, details, refused):
-    known = {"agent_details": details} if details else {}
-    run = made.write(tmp_path / "run", [base, made.sample_of(base, 1, 0.2)], agent=agent, **known)
+    options = {"agent_details": details} if details else {}
+    run = made.write(tmp_path / "run", [base, made.sample_of(base, 1, 0.2)], agent=agent, **options)
     out = tmp_path / "out.jsonl"
     done = call(run, out, "--to", to)
     if refused:

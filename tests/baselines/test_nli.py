@@ -36,7 +36,7 @@ from perf import nli_weights
 
 
 @pytest.mark.parametrize(
-    ("left", "right"),
+    ("first", "second"),
     [
         ("submitted", "submits"),
         ("approval", "approved"),
@@ -45,8 +45,8 @@ from perf import nli_weights
         ("stopped", "stop"),
     ],
 )
-def test_forms_of_a_word_share_a_key(left: str, right: str) -> None:
-    assert token_key(left) == token_key(right)
+def test_forms_of_a_word_share_a_key(first: str, second: str) -> None:
+    assert token_key(first) == token_key(second)
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ def test_the_number_of_tasks_that_decides_shows_the_difference_on_a_fresh_sample
 
     first = Estimate(0.05, -0.05, 0.15, 190)  # what 190 such tasks would give
     needed = needed_tasks(first)
-    shown = sum((draw(needed).low or 0.0) > 0 for _ in range(40))
-    assert 600 <= needed <= 1000 and shown >= 15
+    detected = sum((draw(needed).low or 0.0) > 0 for _ in range(40))
+    assert 600 <= needed <= 1000 and detected >= 15
 
 
 def test_a_constant_that_ties_the_baseline_does_not_pass() -> None:

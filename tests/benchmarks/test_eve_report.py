@@ -76,13 +76,13 @@ def test_any_accepted_answer_in_the_evidence_is_enough_and_words_are_whole(tmp_p
 
 
 class Fussy(Judge):
-    """Knows one case, fails on another, and keeps what it was asked."""
+    """Knows one case, fails on another, and records its cases."""
 
     def __init__(self) -> None:
-        self.asked: list[dict[str, str]] = []
+        self.cases: list[dict[str, str]] = []
 
     async def judge(self, case):
-        self.asked.append(dict(case))
+        self.cases.append(dict(case))
         if "Rome" in case["evidence"]:
             raise JudgeError("malformed", "no answer")
         return Judgement(1.0, "sufficient", "fussy")
@@ -106,8 +106,8 @@ def test_a_judge_is_asked_once_a_span_and_its_failures_are_left_out(tmp_path):
     judge = Fussy()
     result = evaluate_runs(write_run(tmp_path, rows), judge=judge)
     scores = result.scores["hotpotqa"]
-    assert [item["question"] for item in judge.asked] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
-    assert judge.asked[0]["answer"] == "Lutetia\n(also accepted: Paris)"
+    assert [item["question"] for item in judge.cases] == ["Question hotpotqa-0?", "Question hotpotqa-1?"]
+    assert judge.cases[0]["answer"] == "Lutetia\n(also accepted: Paris)"
     assert (scores["evidence"].value, scores["evidence"].n) == (0.5, 2)
     assert (scores["joint"].value, scores["em"].n) == (0.5, 3)
     assert "judged by fussy" in result.judge

@@ -175,25 +175,25 @@ def test_the_toy_has_a_space_whose_operators_all_play() -> None:
 
 @contextmanager
 def replies(*texts: str) -> Iterator[tuple[Any, list[Sequence[Any]]]]:
-    asked: list[Sequence[Any]] = []
+    prompts: list[Sequence[Any]] = []
 
     def act(messages: Sequence[Any], tools: Sequence[Any]) -> str:
-        asked.append(list(messages))
-        return texts[min(len(asked), len(texts)) - 1]
+        prompts.append(list(messages))
+        return texts[min(len(prompts), len(texts)) - 1]
 
-    yield object_agent(SimpleNamespace(act=act)), asked
+    yield object_agent(SimpleNamespace(act=act)), prompts
 
 
 def test_an_attacker_writes_strategies_and_is_told_its_errors() -> None:
     env: Env[Any] = factgym.make("hours-wasteful")
     first = '[{"read": "often"}, {"reed": "often"}, {"label": {"true": "text"}}, 7]'
     second = 'Here: [{"thoughts": {"template": "Hello."}, "read": ["often", "often"]}]'
-    with replies(first, second) as (agent, asked):
+    with replies(first, second) as (agent, prompts):
         attack = ask_attacker(env, agent)
     assert [strategy.to_json()["read"] for strategy in attack.strategies] == ["often", ["often", "often"]]
-    assert attack.invalid == 3 and len(asked) == 2
-    assert "Did you mean 'read'?" in asked[1][-1]["content"] and "takes no text" in asked[1][-1]["content"]
-    prompt = asked[0][0]["content"]
+    assert attack.invalid == 3 and len(prompts) == 2
+    assert "Did you mean 'read'?" in prompts[1][-1]["content"] and "takes no text" in prompts[1][-1]["content"]
+    prompt = prompts[0][0]["content"]
     assert "Every turn is paid." in prompt and "class WastefulEnv" in prompt and "A text is never read" in prompt
     result = run_search(env, budget=60, n=20, first=attack.strategies, attacker="scripted")
     assert certificate(result)["attacker"] == "scripted" and not result.passed
@@ -201,9 +201,9 @@ def test_an_attacker_writes_strategies_and_is_told_its_errors() -> None:
 
 def test_an_attacker_that_writes_nothing_ends_after_some_rounds() -> None:
     env: Env[Any] = factgym.make("hours-closed")
-    with replies("import os", "[" * 5000, "{}") as (agent, asked):
+    with replies("import os", "[" * 5000, "{}") as (agent, prompts):
         attack = ask_attacker(env, agent)
-    assert attack.strategies == () and attack.invalid == 3 == len(asked)
+    assert attack.strategies == () and attack.invalid == 3 == len(prompts)
     assert len(attacker_prompt(env, search_toys.SPACE)) < 100_000
     assert read_strategies("[" + "7," * 200_000 + "7]", search_toys.SPACE)[0] == []
 

@@ -50,10 +50,10 @@ def test_a_terminal_gets_a_line_that_is_drawn_again_and_a_log_one_line_now_and_t
     for terminal in (True, False):
         out = io.StringIO()
         console = Console(file=out, force_terminal=terminal, width=100, highlight=False)
-        with Display(console, "claimcheck · [bold]agent[/bold]") as shown:
+        with Display(console, "claimcheck · [bold]agent[/bold]") as status:
             time.sleep(0.03)
             assert "done" not in out.getvalue()
-            shown.watch(Progress(8, before=3))
+            status.watch(Progress(8, before=3))
             deadline = time.monotonic() + 20
             while "3/8 done" not in out.getvalue() and time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -84,7 +84,7 @@ def test_a_flipped_bit_of_a_large_index_is_found_when_its_page_is_first_used(
         for _, start, items, _ in [header["sections"][name]]
         for at in (range(0, items * 4, 64 * 4) if engine == "numpy" else (items * 2,))
     ]
-    found = 0
+    detected = 0
     for at in flips:
         path.write_bytes(bytes(raw[:at]) + bytes([raw[at] ^ (1 << at % 8)]) + bytes(raw[at + 1 :]))
         try:
@@ -92,8 +92,8 @@ def test_a_flipped_bit_of_a_large_index_is_found_when_its_page_is_first_used(
             for group in (queries[:9], queries):
                 assert index.count_many(group).tolist() == right[: len(group)].tolist()
         except DataError as error:
-            found += "damaged" in str(error)
-    assert found == len(flips) > 5
+            detected += "damaged" in str(error)
+    assert detected == len(flips) > 5
     with pytest.raises(DataError, match="damaged"):
         open_index(path, preload=True)
 

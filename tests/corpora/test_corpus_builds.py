@@ -132,12 +132,12 @@ def test_two_builds_of_one_corpus_do_not_meet(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_the_user_in_the_way_is_left_alone(tmp_path: Path) -> None:
-    mine = building_folder(tmp_path / "out")
-    mine.mkdir()
-    (mine / "notes.txt").write_text("mine")
+    existing = building_folder(tmp_path / "out")
+    existing.mkdir()
+    (existing / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="is in the way"):
         build_corpus(write_rows(tmp_path / "a.jsonl", 3), tmp_path / "out")
-    assert size_of(mine) == 4
+    assert size_of(existing) == 4
 
 
 def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

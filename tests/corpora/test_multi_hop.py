@@ -131,18 +131,18 @@ def test_two_hops_find_more_of_the_gold_passages(data_dir: Path, name: str, gain
 def test_the_baseline_agent_searches_with_what_it_read() -> None:
     env = factgym.make("eve-solver", index="multi-hop", index_options={"hops": 3})
     policy = SOLVER_AGENTS["condensed"].start(env, 0)
-    shown: list[Message] = []
+    prompt: list[Message] = []
 
     class Watched:
         def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
-            shown[:] = messages
+            prompt[:] = messages
             return policy.act(messages, tools)
 
     env.reset(seed=3)
     run_policy(env, Watched())
-    queries = previous_queries(shown)
+    queries = previous_queries(prompt)
     assert len(queries) == 3 and all(query.startswith(queries[0]) for query in queries)
-    results = parse_solver_prompt(shown).results
+    results = parse_solver_prompt(prompt).results
     texts = [f"{title} {text}" for _, title, text in results]
     for query in queries[1:]:
         fact = query.removeprefix(queries[0]).strip()

@@ -64,7 +64,7 @@ class Chromium:
         self._buffer = b""
         self._last = 0
         self.events: list[dict[str, Any]] = []
-        page = next(one for one in self._send("Target.getTargets")["targetInfos"] if one["type"] == "page")
+        page = next(target for target in self._send("Target.getTargets")["targetInfos"] if target["type"] == "page")
         attached = self._send("Target.attachToTarget", targetId=page["targetId"], flatten=True)
         self._session: str | None = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -162,15 +162,15 @@ class Chromium:
     def complaints(self) -> list[str]:
         """What the browser reported since the start: exceptions, console errors, refused resources, requests made."""
         self.run("0")
-        found = []
+        complaints = []
         for event in self.events:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
-                found.append(f"exception: {params['exceptionDetails']}"[:500])
+                complaints.append(f"exception: {params['exceptionDetails']}"[:500])
             elif method == "Log.entryAdded":
-                found.append(f"log: {params['entry']['text']}"[:500])
+                complaints.append(f"log: {params['entry']['text']}"[:500])
             elif method == "Runtime.consoleAPICalled":
-                found.append(f"console: {params['args']}"[:500])
+                complaints.append(f"console: {params['args']}"[:500])
             elif method == "Network.requestWillBeSent" and params["request"]["url"][:6] not in ("file:/", "about:"):
-                found.append(f"request: {params['request']['url']}"[:500])
-        return found
+                complaints.append(f"request: {params['request']['url']}"[:500])
+        return complaints

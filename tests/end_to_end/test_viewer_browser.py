@@ -22,7 +22,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _group_run() -> list[dict[str, Any]]:
-    return [one for i in range(TASKS) for one in fake_runs.group(i, K)]
+    return [episode for i in range(TASKS) for episode in fake_runs.group(i, K)]
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +87,19 @@ def test_keys_move_through_the_episodes(browser: Chromium, page: str) -> None:
 def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
     episodes = [fake_runs.episode(i) for i in range(N)]
 
-    def expect(address: str, wanted: int) -> None:
+    def expect(address: str, count: int) -> None:
         browser.open(page + address)
-        assert _text(browser, "#count").split()[0] == str(wanted)
+        assert _text(browser, "#count").split()[0] == str(count)
 
-    metrics = [one["reward"]["metrics"] for one in episodes if not one["error"]]
+    metrics = [episode["reward"]["metrics"] for episode in episodes if not episode["error"]]
     pair = [m for m in metrics if (m["gold_verdict"], m["verdict"]) == ("contradicted", "supported")]
     expect("#gold=contradicted&verdict=supported", len(pair))
     expect("#verdict=", sum(m["verdict"] is None for m in metrics))
-    expect("#state=error", sum(one["error"] is not None for one in episodes))
-    totals = [one["reward"]["total"] for one in episodes if not one["error"]]
+    expect("#state=error", sum(episode["error"] is not None for episode in episodes))
+    totals = [episode["reward"]["total"] for episode in episodes if not episode["error"]]
     expect("#min=0.2&max=0.7", sum(0.2 - 1e-9 <= total <= 0.7 + 1e-9 for total in totals))
-    said = [one["task_view"]["question"] + one["task_view"]["answer"] for one in episodes]
-    expect("#q=severity%20BREACH", sum("severity" in one and "breach" in one for one in said))
+    texts = [episode["task_view"]["question"] + episode["task_view"]["answer"] for episode in episodes]
+    expect("#q=severity%20BREACH", sum("severity" in text and "breach" in text for text in texts))
     browser.open(page + "#sort=low")
     assert float(_text(browser, ".dhead .total b")) == round(min(totals), 3)
     browser.open(page + "#q=nothing-of-the-kind")
@@ -110,7 +110,7 @@ def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, group
     browser.open(page + "#episodes")
     assert browser.run("document.getElementById('sample').parentNode.hidden") is True
     episodes = [fake_runs.episode(i) for i in range(N)]
-    causes = [one["error"]["cause"] for one in episodes if one["error"]]
+    causes = [episode["error"]["cause"] for episode in episodes if episode["error"]]
     browser.open(page)
     browser.run("document.querySelector('.facts .part a').click()")
     browser.wait("!document.getElementById('episodes').hidden")
@@ -120,7 +120,7 @@ def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, group
     browser.open(groups + "#sample=2")
     assert _text(browser, "#count") == f"{TASKS} of {TASKS * K} episodes"
     assert browser.run("document.getElementById('cause').parentNode.hidden") is not any(
-        one["error"] for one in _group_run()
+        episode["error"] for episode in _group_run()
     )
 
 
@@ -130,11 +130,11 @@ def test_the_samples_of_a_task_stand_side_by_side(browser: Chromium, groups: str
     cards = (
         "[...document.querySelectorAll('.sample')].map((one) => [one.dataset.i, one.querySelector('b').textContent])"
     )
-    shown = browser.run(cards)
-    expected = [one["reward"]["total"] if one["reward"] else None for one in episodes[K : 2 * K]]
-    assert [int(i) for i, _ in shown] == list(range(K, 2 * K))
-    assert [float(reward) for _, reward in shown if reward != "\u2013"] == [
-        pytest.approx(one, abs=5e-4) for one in expected if one is not None
+    samples = browser.run(cards)
+    expected = [episode["reward"]["total"] if episode["reward"] else None for episode in episodes[K : 2 * K]]
+    assert [int(i) for i, _ in samples] == list(range(K, 2 * K))
+    assert [float(reward) for _, reward in samples if reward != "\u2013"] == [
+        pytest.approx(total, abs=5e-4) for total in expected if total is not None
     ]
     browser.run("document.querySelectorAll('.sample')[2].click()")
     assert browser.run("location.hash") == f"#e={K + 2}"
@@ -148,12 +148,12 @@ def test_the_samples_of_a_task_stand_side_by_side(browser: Chromium, groups: str
 def test_the_widest_groups_come_first(browser: Chromium, groups: str) -> None:
     browser.open(groups + "#sort=spread")
     totals: dict[str, list[float]] = {}
-    for one in _group_run():
-        if one["reward"]:
-            totals.setdefault(one["task"], []).append(one["reward"]["total"])
-    widest = max(max(one) - min(one) for one in totals.values())
-    found = totals[_shown(browser)]
-    assert max(found) - min(found) == pytest.approx(widest)
+    for episode in _group_run():
+        if episode["reward"]:
+            totals.setdefault(episode["task"], []).append(episode["reward"]["total"])
+    widest = max(max(group) - min(group) for group in totals.values())
+    first = totals[_shown(browser)]
+    assert max(first) - min(first) == pytest.approx(widest)
 
 
 def test_a_turn_says_how_its_reply_came_about(browser: Chromium, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_script_that_got_in_would_be_stopped(browser: Chromium, page: str) -> 
     )
     browser.run("new Promise((done) => setTimeout(done, 100))")
     assert browser.run("window.owned") is None
-    assert any("Content Security Policy" in one for one in browser.complaints())
+    assert any("Content Security Policy" in line for line in browser.complaints())
     browser.events.clear()
 
 

@@ -28,8 +28,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _texts(browser: Chromium, selector: str) -> list[str]:
-    found = browser.run(f"[...document.querySelectorAll({selector!r})].map((one) => one.textContent)")
-    return [str(one) for one in found]
+    texts = browser.run(f"[...document.querySelectorAll({selector!r})].map((one) => one.textContent)")
+    return [str(text) for text in texts]
 
 
 def test_every_row_is_highlighted_in_its_passage(browser: Chromium, out: Path) -> None:

@@ -101,8 +101,8 @@ def test_names_and_choices_are_those_of_the_full_schemas(env_id: str) -> None:
         if not isinstance(schema, dict):
             return schema
         inner = {"properties": lambda value: {name: shape(item) for name, item in value.items()}}
-        wanted = ("type", "enum", "anyOf", "items", "properties")
-        return {key: inner.get(key, shape)(schema[key]) for key in wanted if schema.get(key)}
+        keywords = ("type", "enum", "anyOf", "items", "properties")
+        return {key: inner.get(key, shape)(schema[key]) for key in keywords if schema.get(key)}
 
     env, brief = make(env_id, "full"), make(env_id, "brief")
     env.reset(options={"task": 0}), brief.reset(options={"task": 0})

@@ -300,10 +300,10 @@ STATED = {
 }
 
 
-@pytest.mark.parametrize("place", STATED)
-def test_the_stated_precedence_is_the_gold_one(place: str) -> None:
+@pytest.mark.parametrize("text_name", STATED)
+def test_the_stated_precedence_is_the_gold_one(text_name: str) -> None:
     """The first status of the stated order that occurs is the verdict of every set of statuses without support."""
-    text = " ".join(STATED[place]().split()).replace("`", "")
+    text = " ".join(STATED[text_name]().split()).replace("`", "")
     stated = re.search(
         r"contradicted(?: if any[a-z ]*, else |, )overclaim(?: if any[a-z ]*, else |, )unsupported", text
     )

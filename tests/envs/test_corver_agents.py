@@ -154,18 +154,18 @@ def test_the_teacher_states_the_gold_answer_only_where_a_search_result_shows_it(
     env = factgym.make("corver-qa-search")
     tiers = set()
     for episode in played(env, "teacher", 60):
-        meta, shown = episode["task_view"]["gold"]["meta"], ""
+        meta, observed = episode["task_view"]["gold"]["meta"], ""
         for message in episode["messages"][1:]:
             text = message["content"]
             if message["role"] != "assistant":
-                shown += text
+                observed += text
             elif "<search>" in text:
                 query = text.partition("<search>")[2].partition("</search>")[0]
-                assert all(word in shown for word in query.split())
+                assert all(word in observed for word in query.split())
             else:
                 answer = extract_answer(text) or ""
                 states = any(alias in answer for alias in episode["task_view"]["gold"]["answers"])
-                assert states == any(alias in shown for alias in episode["task_view"]["gold"]["answers"])
+                assert states == any(alias in observed for alias in episode["task_view"]["gold"]["answers"])
                 assert states or answer == "I don't know"
                 tiers.add((meta["tier"], states))
     assert tiers == {("absent", False), ("rare", True), ("known", True), ("common", True)}

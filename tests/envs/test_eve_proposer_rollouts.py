@@ -115,7 +115,7 @@ print(sum(solver.requests.values()), report.total)
 
 
 def test_a_file_keeps_answers_for_other_processes(tmp_path: Path) -> None:
-    def asked(name: str) -> list[str]:
+    def answers_of_process(name: str) -> list[str]:
         arguments = [str(Path(__file__).parent), str(tmp_path / "answers.sqlite"), name]
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", IN_ANOTHER_PROCESS, *arguments],
@@ -124,10 +124,10 @@ def test_a_file_keeps_answers_for_other_processes(tmp_path: Path) -> None:
         assert done.returncode == 0 and not done.stderr, done.stderr
         return done.stdout.split()
 
-    first = asked("one")
+    first = answers_of_process("one")
     assert first[0] == "15"
-    assert asked("one") == ["0", first[1]]
-    assert asked("another") == ["15", first[1]]
+    assert answers_of_process("one") == ["0", first[1]]
+    assert answers_of_process("another") == ["15", first[1]]
 
 
 def test_a_cache_needs_a_solver_that_describes_itself(tmp_path: Path) -> None:

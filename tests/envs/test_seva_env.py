@@ -404,7 +404,7 @@ def test_labels_of_a_file_can_be_balanced(data_dir: Path) -> None:
 def test_known_cues_of_public_slices_can_be_taken_out(data_dir: Path, name: str) -> None:
     """By the cue alone 399 of 400 labels of TruthfulQA are told and 178 of 200 of HaluEval; half without it."""
 
-    def told(env: Env[Any]) -> float:
+    def accuracy_of_cue(env: Env[Any]) -> float:
         right = 0
         for index in range(len(env.tasks)):
             claim, label = env.tasks[index].claim.strip(), env.tasks[index].gold.label
@@ -412,8 +412,13 @@ def test_known_cues_of_public_slices_can_be_taken_out(data_dir: Path, name: str)
             right += (label == "Attributable") == cue
         return right / len(env.tasks)
 
-    kept, removed = (factgym.make(f"seva-{name}", path=str(data_dir), cues=cues) for cues in ("keep", "remove"))
-    assert told(kept) > 0.88
-    assert told(removed) == 0.5
-    assert len(removed.tasks) < len(kept.tasks) and removed.tasks.fingerprint() != kept.tasks.fingerprint()
-    assert len({removed.tasks[index].id for index in range(len(removed.tasks))}) == len(removed.tasks)
+    original, without_cue = (
+        factgym.make(f"seva-{name}", path=str(data_dir), cues=cues) for cues in ("keep", "remove")
+    )
+    assert accuracy_of_cue(original) > 0.88
+    assert accuracy_of_cue(without_cue) == 0.5
+    assert (
+        len(without_cue.tasks) < len(original.tasks)
+        and without_cue.tasks.fingerprint() != original.tasks.fingerprint()
+    )
+    assert len({without_cue.tasks[index].id for index in range(len(without_cue.tasks))}) == len(without_cue.tasks)

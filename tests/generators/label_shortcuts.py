@@ -98,10 +98,10 @@ def count_right(kind: str, train: Sequence[LabelledText], test: Sequence[Labelle
     sizes = Counter(item.label for item in train)
     for item in train:
         counts[item.label].update(set(_features(kind, item)))
-    known = set[str]().union(*counts.values())
+    vocabulary = set[str]().union(*counts.values())
     right = 0
     for item in test:
-        features = known.intersection(_features(kind, item))
+        features = vocabulary.intersection(_features(kind, item))
         scores = {
             label: math.log(size) + sum(math.log((counts[label][feature] + 0.5) / (size + 1)) for feature in features)
             for label, size in sizes.items()

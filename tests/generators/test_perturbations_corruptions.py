@@ -571,8 +571,8 @@ def test_clauses_are_taken_over_from_other_rules_of_the_same_actor() -> None:
     assert corrupt("limit_added", "You must submit the form by Monday at any time.", **more) is None
     exchanged = corrupt("condition_exchanged", "You may request help with a building if you move to a city.", **more)
     assert exchanged is not None and exchanged.text == "You may request help with a building if you sell a building."
-    known = corrupt(
+    redundant = corrupt(
         "purpose_added", "We may count the visitors in each secure area.", "to protect the privacy of visitors", **more
     )
-    assert known is None
+    assert redundant is None
     assert corrupt("cause", "You must register with your true identity.", **more) is None

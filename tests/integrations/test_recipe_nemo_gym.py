@@ -95,12 +95,12 @@ class Servers:
         self.agent = SimpleAgent(config=config, server_client=client)
         self.apps = {"resources": self.server.setup_webserver(), "agent": self.agent.setup_webserver()}
         self.script: Iterator[tuple[int, Message]] = iter(enumerate(script))
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def post(self, server_name: str, url_path: str, json: Any, cookies: Any = None) -> Answer:
         body = json if isinstance(json, dict) else json.model_dump(mode="json", exclude_unset=True)
         if server_name == "model":
-            self.asked.append(body)
+            self.requests.append(body)
             turn, message = next(self.script)
             return Answer(
                 httpx.Response(200, json=response_of(message, turn), request=httpx.Request("POST", "http://here"))

@@ -153,12 +153,12 @@ class TableCounter:
     def __init__(self, table: Mapping[Sequence[str], int], default: int = 0) -> None:
         self.table = {frozenset(words): count for words, count in table.items()}
         self.default = default
-        self.asked: list[tuple[str, ...]] = []
+        self.queries: list[tuple[str, ...]] = []
         self.calls = 0
 
     def count_many(self, queries: Sequence[Sequence[str]]) -> NDArray[np.int64]:
         self.calls += 1
-        self.asked += [tuple(part) for part in queries]
+        self.queries += [tuple(part) for part in queries]
         return np.array([self.table.get(frozenset(part), self.default) for part in queries], dtype=np.int64)
 
     def describe(self) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_sentences_and_queries_of_a_batch_are_counted_once_in_one_call() -> None
     counter = TableCounter({}, 7)
     scores = score_many(texts, [case.gold for case in CASES] * 8, counter, RuleExtractor())
     assert counter.calls == 1
-    assert len(counter.asked) == len(set(counter.asked))
+    assert len(counter.queries) == len(set(counter.queries))
     alone = [score_completion(case.text, case.gold, TableCounter({}, 7), RuleExtractor()) for case in CASES]
     assert scores == alone * 8
 

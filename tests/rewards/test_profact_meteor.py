@@ -166,11 +166,11 @@ def test_five_thousand_real_pairs_as_nltk(reader, data_dir: Path) -> None:  # ty
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_range_and_zero(left: list[str], right: list[str]) -> None:
-    score = meteor_prepared(prepare_tokens(left), prepare_tokens(right))
+def test_range_and_zero(candidate: list[str], reference: list[str]) -> None:
+    score = meteor_prepared(prepare_tokens(candidate), prepare_tokens(reference))
     assert 0 <= score <= 1
-    assert meteor_prepared(prepare_tokens(left), prepare_tokens([])) == 0
-    if set(map(str.lower, left)) & set(map(str.lower, right)):
+    assert meteor_prepared(prepare_tokens(candidate), prepare_tokens([])) == 0
+    if set(map(str.lower, candidate)) & set(map(str.lower, reference)):
         assert score > 0
 
 
@@ -184,8 +184,8 @@ def test_a_text_against_itself_loses_only_the_penalty_of_one_run(tokens: list[st
 @settings(deadline=None)
 @given(st.permutations(["alpha", "beta", "gamma", "delta", "epsilon"]))
 def test_symmetric_where_both_are_one_set_of_different_words(order: list[str]) -> None:
-    left, right = prepare_tokens(order), prepare_tokens(sorted(order))
-    assert meteor_prepared(left, right) == pytest.approx(meteor_prepared(right, left))
+    candidate, reference = prepare_tokens(order), prepare_tokens(sorted(order))
+    assert meteor_prepared(candidate, reference) == pytest.approx(meteor_prepared(reference, candidate))
 
 
 @settings(deadline=None)
@@ -232,14 +232,14 @@ def test_hostile_texts_score_in_range(name: str) -> None:
 def test_two_large_texts() -> None:
     words = ["dog", "hound", "bite", "man", "physician", "doctor", "run", "ran"]
     rng = random.Random(3)
-    left, right = (" ".join(rng.choices(words, k=30_000)) for _ in range(2))
-    assert 0 < meteor(left, right) < 1
+    candidate, reference = (" ".join(rng.choices(words, k=30_000)) for _ in range(2))
+    assert 0 < meteor(candidate, reference) < 1
 
 
 @settings(deadline=None)
 @given(st.text(max_size=200), st.text(max_size=200))
-def test_any_text_scores(left: str, right: str) -> None:
-    assert 0 <= meteor(left, right) <= 1
+def test_any_text_scores(candidate: str, reference: str) -> None:
+    assert 0 <= meteor(candidate, reference) <= 1
 
 
 def test_long_texts_are_not_cached() -> None:

@@ -63,7 +63,7 @@ TAGS = {"search": ("search", "query"), "read": ("read", "id")}
 FORBIDDEN = ["tool_call", "tool_response", "think", "search", "read", "submit", "document", "answer", "s"]
 
 
-def desk(passages: Sequence[Passage] = PASSAGES, **options: Any) -> EvidenceState:
+def state_of(passages: Sequence[Passage] = PASSAGES, **options: Any) -> EvidenceState:
     return EvidenceState(PassageLibrary(passages, **options))
 
 
@@ -81,7 +81,7 @@ def tags(text: str, *names: str) -> list[str]:
 
 def test_listing_pages_through_all_passages_once() -> None:
     many = [Passage(f"E{i}", f"Title {i}", "Text.") for i in range(2 * PAGE_SIZE + 1)]
-    at = desk(many)
+    at = state_of(many)
     ids: list[str] = []
     for page in (1, 2, 3):
         result = use(at, "list", page=page)
@@ -98,13 +98,13 @@ def test_listing_pages_through_all_passages_once() -> None:
 
 
 def test_an_exact_page_has_no_empty_one_after_it() -> None:
-    at = desk([Passage(f"E{i}", "", "Text.") for i in range(PAGE_SIZE)])
+    at = state_of([Passage(f"E{i}", "", "Text.") for i in range(PAGE_SIZE)])
     assert use(at, "list").data.pages == 1
     assert use(at, "list", page=2).error is not None
 
 
 def test_search_shows_sentences_and_reads_nothing() -> None:
-    at = desk()
+    at = state_of()
     result = use(at, "search", query="days of leave", k=2)
     assert result.data.entries[0][:2] == ("E1", "Leave policy")
     assert "Staff get 20 days of leave." in result.text
@@ -114,11 +114,11 @@ def test_search_shows_sentences_and_reads_nothing() -> None:
 
 
 def test_a_search_without_matches_is_reported() -> None:
-    assert use(desk(), "search", query="zebra").text == "None of the 3 passages matches. Try other words."
+    assert use(state_of(), "search", query="zebra").text == "None of the 3 passages matches. Try other words."
 
 
 def test_reading_is_recorded_with_its_first_turn() -> None:
-    at = desk()
+    at = state_of()
     at.turn = 2
     result = use(at, "read", id="E2")
     assert result.text == (
@@ -132,7 +132,7 @@ def test_reading_is_recorded_with_its_first_turn() -> None:
 
 @pytest.mark.parametrize("id", ["E4", "e1", " E1", "E1 ", "E10", "</evidence>", "x" * 80])
 def test_reading_an_unknown_id_is_refused_and_not_recorded(id: str) -> None:
-    at = desk()
+    at = state_of()
     result = use(at, "read", id=id)
     assert result.error is not None
     assert result.error.code == "no_such_passage"
@@ -141,7 +141,7 @@ def test_reading_an_unknown_id_is_refused_and_not_recorded(id: str) -> None:
 
 
 def test_a_near_miss_gets_a_hint() -> None:
-    assert use(desk(), "read", id="E11").text.endswith("Did you mean 'E1'?")
+    assert use(state_of(), "read", id="E11").text.endswith("Did you mean 'E1'?")
 
 
 class Fixed:
@@ -155,7 +155,7 @@ class Fixed:
 
 
 def test_a_users_index_is_used_as_it_is() -> None:
-    at = desk(index=Fixed([Hit("E3", 2.0), Hit("E1", 1.0)]))
+    at = state_of(index=Fixed([Hit("E3", 2.0), Hit("E1", 1.0)]))
     assert [id_ for id_, _, _ in use(at, "search", query="x").data.entries] == ["E3", "E1"]
 
 
@@ -164,7 +164,7 @@ def test_a_users_index_is_used_as_it_is() -> None:
 )
 def test_a_users_index_that_answers_nonsense_is_a_fault_and_no_answer(answer: list[Any]) -> None:
     with pytest.raises(ValueError, match=r"Fixed\.search"):
-        use(desk(index=Fixed(*answer)), "search", query="x")
+        use(state_of(index=Fixed(*answer)), "search", query="x")
 
 
 TEXTS = st.lists(
@@ -174,7 +174,7 @@ TEXTS = st.lists(
 
 @given(TEXTS, TEXTS)
 def test_no_text_of_a_passage_changes_the_structure_of_an_observation(title: str, text: str) -> None:
-    at = desk([Passage("E1", title, "The rule is clear. " + text), PASSAGES[1]])
+    at = state_of([Passage("E1", title, "The rule is clear. " + text), PASSAGES[1]])
     for result, own in (
         (use(at, "read", id="E1"), ["evidence", "/evidence"]),
         (use(at, "list"), ["result", "/result", "result", "/result"]),
@@ -221,7 +221,7 @@ def test_an_attribute_is_one_line_without_double_quotes() -> None:
 
 
 def test_a_desk_is_copied_and_its_library_shared() -> None:
-    at = desk()
+    at = state_of()
     use(at, "read", id="E1")
     twin = copy.deepcopy(at)
     use(twin, "read", id="E2")
@@ -230,6 +230,6 @@ def test_a_desk_is_copied_and_its_library_shared() -> None:
 
 
 def test_a_library_of_its_own_pickles_by_value() -> None:
-    at = desk()
+    at = state_of()
     twin = pickle.loads(pickle.dumps(at))
     assert use(twin, "search", query="days of leave") == use(at, "search", query="days of leave")

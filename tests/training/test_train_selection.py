@@ -63,8 +63,8 @@ def test_without_a_rule_of_correctness_rewards_have_to_differ() -> None:
 @pytest.mark.parametrize("agent", ["random", "oracle"])
 def test_failures_of_a_played_environment_are_the_tasks_with_a_wrong_verdict(agent: str) -> None:
     env = factgym.make("claimcheck-multihop", split="train")
-    player = find_scripted_agent("claimcheck-multihop", agent)
-    episodes = [play_episode(env, player, index) for index in range(20)]
+    policy = find_scripted_agent("claimcheck-multihop", agent)
+    episodes = [play_episode(env, policy, index) for index in range(20)]
     wrong = {
         e["task"] for e in episodes if e["reward"]["metrics"]["verdict"] != e["reward"]["metrics"]["gold_verdict"]
     }

@@ -167,8 +167,8 @@ def test_the_page_and_the_viewer_take_a_training_run(finished: tuple[Path, dict[
     questions = [episode["task_view"]["question"] for episode in played]
     assert sum(question in html.unescape(page) for question in questions) == EVALUATION["episodes"]
     assert "http://" not in page.replace("http://www.w3.org", "")
-    shown = CliRunner().invoke(app, ["view", str(folder)])
-    assert shown.output.strip() == str(folder / "curves.html")
+    result = CliRunner().invoke(app, ["view", str(folder)])
+    assert result.output.strip() == str(folder / "curves.html")
     with pytest.raises(DataError, match="no training run"):
         write_curves(folder / "start")
 
