@@ -130,7 +130,11 @@ def play_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop
 
 
 def play_mini_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    """Search for the subject, read its passage, and submit without fields that may be left out."""
+    """Search for the subject, read its passage, and submit without fields that may be left out.
+
+    A status comes after its quote, so that a model which imitates the episodes writes both sentences before it has to
+    compare them.
+    """
     opened: list[Passage] = []
     if brief.turns >= 3:
         names = names_in_question(brief.question)
@@ -138,11 +142,12 @@ def play_mini_teacher(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> Too
         opened = parse_evidence((yield [read_call(hit.id) for hit in hits])) if hits else []
     entries = _judge_by_gold(brief, env, opened)
     verdict = make_verdict(final_verdict(entry["status"] for entry in entries), entries)
-    claims = [{key: value for key, value in entry.items() if value or key in _REQUIRED} for entry in entries]
+    claims = [{key: entry[key] for key in _KEYS if entry[key] or key in _REQUIRED} for entry in entries]
     return {"claims": claims, "final_verdict": verdict["final_verdict"]}
 
 
-_REQUIRED = ("claim", "status", "evidence_ids", "quote")
+_REQUIRED = ("claim", "evidence_ids", "quote", "status")
+_KEYS = (*_REQUIRED, "unsupported_span", "reason")
 
 
 def _evidence_of(env: ClaimCheckEnv) -> list[tuple[GoldClaim, list[str], Sequence[GoldFact]]]:
