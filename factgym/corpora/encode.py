@@ -168,6 +168,9 @@ def _resume(folder: Path, meta: dict[str, Any], total: int) -> tuple[int, int]:
     """Return the rows that an earlier call left intact and their dimension; cut the files after them."""
     path, journal = folder / VECTORS, folder / _JOURNAL
     head = json.dumps(meta).encode()
+    # Rows are synced before their line in the journal, so a line promises rows; its digest finds rows that the system
+    # lost nevertheless. The longest intact prefix stays and all after it is cut, which makes the result of a resumed
+    # call equal byte for byte.
     lines = journal.read_bytes().split(b"\n") if journal.exists() and path.exists() else []
     done = dimension = end = 0
     intact = [head]

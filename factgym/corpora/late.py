@@ -233,6 +233,8 @@ def maxsim(query: Vectors, passages: Sequence[Vectors]) -> Vectors:
     scores = np.zeros(len(passages), np.float32)
     for start in range(0, len(passages), _COMPARED):
         block = passages[start : start + _COMPARED]
+        # The late interaction of ColBERT (Khattab and Zaharia, 2020): for each query token its most similar passage
+        # token.
         # All tokens of the block side by side: the maximum of each passage's range, then the sum over the query's.
         similarities = query @ np.concatenate(block).T
         starts = np.cumsum([0, *(len(vectors) for vectors in block[:-1])])

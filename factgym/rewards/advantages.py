@@ -201,6 +201,8 @@ class _GroupStatistics:
         self.count = self.scored.sum(axis=1)
         filled = np.where(self.scored, groups, 0.0)
         self.mean: Array = filled.sum(axis=1) / np.maximum(self.count, 1)
+        # Two passes: E[x^2] - E[x]^2 would cancel where the rewards of a group are nearly equal, which is the case
+        # that matters.
         differences = np.where(self.scored, groups - self.mean[:, None], 0.0)
         self.deviation: Array = np.sqrt((differences**2).sum(axis=1) / np.maximum(self.count - ddof, 1))
         self.low: Array = np.where(self.scored, groups, np.inf).min(axis=1)

@@ -290,6 +290,8 @@ def _score_statements(
         share *= rules.silence_share if statement.nearest else 1.0
         is_right = bool(entries) and all(entry["status"] == statement.verdict for entry in entries)
         grounding += share
+        # Gain and loss have the same factor: without evidence a status is worth 0 either way, and a guess among four
+        # earns 1/4 - 3/4 * 1/3 = 0 times it.
         statuses += share * (1.0 if is_right else WRONG_STATUS)
         if is_right and share:
             texts = [statement.answer, *(text_of(id_) or "" for id_ in counted)]
@@ -314,6 +316,9 @@ def _match_statements(
     statement's entries have to reach an F1 of a half. So a sentence may be split and repeated, but not merged with
     another or replaced.
     """
+    # Many to one, so no bipartite matching: several entries may split or repeat one statement. The share of an entry's
+    # own words admits a part of a sentence; the F1 of the union (|= keeps the highest count, so repetition adds
+    # nothing) then refuses parts that together leave half of it out.
     words = [Counter(terms(statement.answer)) for statement in statements]
     joined: list[Counter[str]] = [Counter() for _ in statements]
     groups: list[list[Mapping[str, Any]]] = [[] for _ in statements]
@@ -440,6 +445,7 @@ def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[floa
     length = sum(end - start for start, end in marked) + invented
     if not gold.unsupported_spans:
         return float(length == 0), bool(marked)
+    # F1 in Dice's form, 2 |A & B| / (|A| + |B|), which is defined where precision or recall is not.
     gold_spans = _merge(gold.unsupported_spans)
     shared = sum(_overlap(marked, span) for span in gold_spans)
     return 2 * shared / (length + sum(end - start for start, end in gold_spans)), bool(marked)
@@ -478,6 +484,8 @@ def span_credits(
     """
     text = message_text(messages[submission])
     spans: list[SpanCredit] = []
+    # Invariant: what is taken out of `uncredited` is credited to a range at once, and the rest to the submission, so
+    # that the credits sum to the total.
     uncredited = dict(shares)
     # Grounding is earned by reading and quoting alike.
     uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2

@@ -75,6 +75,8 @@ def _consonants(word: str) -> list[bool]:
 
 def _measure(stem: str) -> int:
     """Porter's m."""
+    # A word is [C](VC)^m[V], so m counts the passages from a vowel to a consonant. Only a `y` has a class that depends
+    # on its neighbour; without one the pattern finds exactly these passages.
     if "y" not in stem:
         return len(_VOWEL_CONSONANT.findall(stem))
     return sum(not before and after for before, after in pairwise(_consonants(stem)))
@@ -118,6 +120,8 @@ def _step_2(word: str) -> str:
 
 def _replace(word: str, rules: _Rules) -> str:
     """Replace the first suffix that the word has, if the rest has a positive measure."""
+    # The first suffix that the word has ends the step, even where its condition fails (Porter's longest match). Two
+    # letters choose the list, as no suffix of these steps is shorter.
     for suffix, replacement in rules.get(word[-2:], ()):
         if word.endswith(suffix):
             stem = word[: -len(suffix)]

@@ -342,6 +342,7 @@ class Sampler:
                 row.exponential_(generator=generator)
             # Gumbel-max (Gumbel, 1954): argmax(log p + G) is a draw from p where G is Gumbel noise, which is minus the
             # log of exponential noise. Filtered logits are log p up to a constant, so that no softmax is needed.
+            # The clamp: `exponential_` may return 0, whose logarithm would make any token the argmax.
             scores = self.filtered(input_ids, scores) - noise.clamp_(min=torch.finfo(noise.dtype).tiny).log_()
         best = scores.max(-1, keepdim=True)
         broken = ~best.values.isfinite().squeeze(-1)
@@ -411,6 +412,7 @@ def left_padded(prompts: Sequence[Sequence[int]], pad: int) -> tuple[torch.Tenso
     """Ids and mask (rows, longest), padded at the left, and each row's padding."""
     import torch
 
+    # At the left, since `generate` appends at the right: every prompt has to end in the last column.
     longest = max(len(ids) for ids in prompts)
     pads = [longest - len(ids) for ids in prompts]
     ids = torch.tensor([[pad] * count + list(row) for count, row in zip(pads, prompts, strict=True)])

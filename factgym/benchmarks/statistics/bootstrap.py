@@ -120,6 +120,8 @@ class Bootstrap:
         if self.constant:
             return 1.0 if abs(self.observed - at) <= self._tolerance else floor
         # Inverts the interval: the level whose BCa end lies at `at` solves the same equation for the normal quantile.
+        # With w the quantile at `at` and s = z0 + z, equation 6.8 reads w - z0 = s / (1 - a s). So s = (w - z0) / (1 +
+        # a (w - z0)), and z = s - z0 is the end's normal quantile.
         past = self._quantile(at) - self.bias
         bend = 1 + self.acceleration * past
         if bend <= 0:

@@ -209,6 +209,7 @@ def mcnemar(first: Sequence[bool], second: Sequence[bool], *, exact: bool | None
     if discordant < EXACT_BELOW if exact is None else exact:
         from scipy.special import bdtr  # scipy.stats would cost most of a second to import.
 
+        # Twice the lower tail of Binomial(discordant, 1/2), cut at 1: with equal counts both tails hold the middle.
         fewer = min(first_only, second_only)
         p = min(1.0, 2 * float(bdtr(fewer, discordant, 0.5))) if discordant else 1.0
         return McNemar(first_only, second_only, float(fewer), p, True)
@@ -419,6 +420,8 @@ def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tu
     indices = {label: [i for i, other in enumerate(labels) if other == label] for label in sizes}
 
     def drawn(label: str, seed: int) -> list[int]:
+        # The label's bytes are part of the entropy, so that labels are drawn independently and one more changes no
+        # other.
         rng = np.random.default_rng([seed, *label.encode("utf-8", "surrogatepass")])
         return list(rng.choice(indices[label], sizes[label], replace=False).tolist())
 

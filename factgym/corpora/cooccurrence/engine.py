@@ -71,11 +71,14 @@ def neighbours(postings: PostingList, points: I64) -> tuple[I64, I64]:
 
     A binary search over the blocks' first positions, then one over the decoded blocks that contain a point.
     """
+    # The decoded blocks are ascending but have gaps. The last position before a point is in its own block; the next
+    # one may begin a block that was not decoded, and then is that block's first.
     firsts = postings.firsts
     block = np.searchsorted(firsts, points.astype(np.uint32), "left") - 1
     has_block = block >= 0
     positions = decode(postings, np.unique(block[has_block])).astype(np.int64)
     index = np.searchsorted(positions, points, "left")
+    # Index -1 reads the appended sentinel: no decoded position is below the point.
     before = np.where(has_block, np.append(positions, -FAR)[index - 1], -FAR)
     last = len(firsts) - 1
     next_first = np.where(block < last, firsts[np.minimum(block + 1, last)].astype(np.int64), FAR)

@@ -48,6 +48,7 @@ def _inline(function: F) -> F:
 @_inline
 def _decode_character(text: Any, index: Any) -> tuple[int, int]:
     """Return the non-ASCII character at a byte of UTF-8, and its length; a large number beyond U+FFFF."""
+    # UTF-8 (RFC 3629) without validation: the bytes come from `str.encode`, lone surrogates as three bytes each.
     index = np.uint64(index)
     first = np.int64(text[index])
     if first < 0xE0:
@@ -77,6 +78,7 @@ def _find_simple(text: Any, bounds: Any, classes: Any, simple: Any) -> None:
 @_inline
 def _mix(key: Any) -> Any:
     """Return a hash whose middle bits depend on every byte, also of a short word (Fibonacci hashing)."""
+    # The factor is 2^64 over the golden ratio (Knuth, The Art of Computer Programming 3, section 6.4).
     return (key ^ (key >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -98,11 +100,13 @@ def _scan(  # noqa: C901, PLR0915 - one loop: passing an array to a function cos
     are words between spaces. slots, hashes, spelling, ends, used: see `tokenizer._Vocabulary`. Words are hashed by
     FNV-1a, and looked up by linear probing. Indexes are unsigned: numba need not check whether they count from the end.
     """
+    # FNV-1a with 64 bits (Fowler, Noll and Vo): this prime, and the offset basis with which every key begins.
     prime = np.uint64(0x100000001B3)
     mask = np.uint64(slots.size - 1)
     written = np.uint64(used[1])
     for d in range(first, bounds.size - 1):
         index, end = np.uint64(bounds[d]), np.uint64(bounds[d + 1])
+        # b bytes hold at most (b + 1) / 2 words. Room is checked for a document as a whole, and no word needs a check.
         max_words = (end - index + _ONE) >> _ONE
         if 2 * (used[0] + np.int64(max_words)) > slots.size or ends[used[0]] + np.int64(end - index) > spelling.size:
             return d

@@ -93,6 +93,8 @@ def encode(positions: U32, frequencies: I64) -> Blocks:
 def encode_unpacked(positions: U32, frequencies: I64) -> Blocks:
     """`encode` with 32 bits for each difference: larger, and made in a fraction of the time. No list is empty."""
     counts = block_counts(frequencies)
+    # The layout of a width of 32 bits, which needs no packing: 64 words for a full block, with its first difference
+    # (0); a block that is not full leaves that out, as in `encode`.
     ends = np.cumsum(counts)
     lengths = np.full(int(ends[-1]) if len(ends) else 0, BLOCK)
     lengths[ends - 1] = frequencies - (counts - 1) * BLOCK

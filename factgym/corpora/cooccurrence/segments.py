@@ -340,6 +340,7 @@ def check_spelling(keys: NDArray[np.uint64], lengths: I64, spelling: NDArray[np.
     same_key = keys[order][1:] == keys[order][:-1]
     differ = (np.diff(lengths[order]) != 0) | (np.diff(sums[order]) != 0)
     if bool(np.any(same_key & differ)):
+        # Two equal hashes make it raise: here two different words have one.
         check_collisions(np.zeros(2, np.uint64))
 
 

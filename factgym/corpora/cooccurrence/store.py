@@ -235,6 +235,8 @@ def invert(documents: NumberedDocuments) -> InvertedDocuments:
     del tokens
     pairs <<= np.uint64(32)
     pairs |= np.arange(len(pairs), dtype=np.uint32)
+    # A separator precedes each document and shifts the positions of the d-th by d. No sum reaches the upper half:
+    # `check_positions` bounds them.
     if len(lengths):
         pairs += np.repeat(np.arange(1, len(lengths) + 1, dtype=np.uint32), lengths)
     pairs.sort()

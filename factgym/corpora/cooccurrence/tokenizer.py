@@ -130,6 +130,8 @@ class _Vocabulary:
             probes = (self.hashes[:count] >> np.uint64(20)).astype(np.int64) & (size - 1)
             while len(pending):
                 free = self.slots[probes] == 0
+                # Of several words at one free slot the last assignment stays; the others read a foreign number and
+                # probe on.
                 self.slots[probes[free]] = pending[free]
                 collided = self.slots[probes] != pending
                 pending, probes = pending[collided], (probes[collided] + 1) & (size - 1)

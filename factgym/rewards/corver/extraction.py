@@ -240,6 +240,8 @@ class _ClauseParser:
             tag = tags[i]
             if tag not in _FINITE:
                 continue
+            # Behind a determiner, preposition, number or conjunction a verb form is a noun or a participle ("the
+            # march").
             if i == start or tag != VERB or tags[i - 1] not in (DET, PREP, NUM, CONJ):
                 return i
         return None
@@ -358,6 +360,8 @@ class _ClauseParser:
         word = self._word(i)
         if not word[-1].isdigit() or ("–" in word and len(word) < 6):
             return False
+        # From four characters on, a number before a noun is taken for a year ("in 1975 voters chose"), unless an article
+        # makes it a modifier ("the 1975 final").
         counts = i + 1 < len(self.tags) and self.tags[i + 1] in (NOUN, ENT)
         return not counts or (len(word) >= 4 and self.tags[i - 1] != DET)
 

@@ -154,6 +154,8 @@ def _judge_boundary(answer: str, golds: Sequence[str], question: str, rules: Cor
     words = _split_words(answer)
     if not words or (len(answer) < _MAX_REFUSAL_CHARS and _is_refusal(words)):
         return "na"
+    # A decision list: equal words, then the length bound, then a gold answer that the text asserts, and last a part of
+    # one (most of its content words, a name without its middle, a number without its unit).
     gold_words = [gold for gold in map(_split_gold, golds) if gold]
     if tuple(words) in gold_words or _join(words) in map(_join, gold_words):
         return "good"
@@ -242,6 +244,7 @@ class _Assertion:
         start, first = self.spans[all(word in self.question or word in _FUNCTION_WORDS for word in gold)]
         joined = _join(gold)
         for i in range(start, min(first + 1, len(self.words))):
+            # One word more, as `_join` drops "and": "Simon and Garfunkel" equals "Simon Garfunkel".
             for size in (len(gold), len(gold) + 1):
                 if joined and _join(self.words[i : i + size]) == joined:
                     return not self._is_taken_back(gold, self.words[i + size :])
@@ -250,6 +253,8 @@ class _Assertion:
     def _is_taken_back(self, gold: Words, rest: Sequence[str]) -> bool:
         if not rest:
             return False
+        # What follows an answer takes it back: an alternative ("Rome or Oslo"), a denial ("Rome? no"), another number
+        # of as many digits ("1912, 1915"), or a predicate that says something else of it than the question asks.
         if rest[0] == "or" or (_DENIALS.isdisjoint(gold) and not _DENIALS.isdisjoint(rest)):
             return True
         number = next((word for word in gold if word.isdigit()), None)

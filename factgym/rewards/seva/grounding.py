@@ -45,8 +45,11 @@ if TYPE_CHECKING:
 
 Range = tuple[int, int]
 
+# A word keeps its combining marks. The possessive *+ gives up no character, so that a run of marks cannot backtrack.
 _WORD = re.compile(r"\w[\w\u0300-\u036f]*+")
 _BRACKET_TAG = re.compile(r"-[LR][RSC]B-")
+# Stemming by truncation: one regular ending is cut, then five letters are compared ("attribution", "attributed"). A
+# policy's words and the source's pass through the same rule, so that it has to be consistent, not linguistic.
 _INFLECTION = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|e)\Z")
 _KEY_CHARS = 5
 _MAX_OCCURRENCES = 16
@@ -105,6 +108,9 @@ class WordText:
 
     def find_all(self, phrase: str) -> Iterator[range]:
         """Yield the word indices of each occurrence of a phrase between spaces."""
+        # Word search as substring search between single spaces: a match begins at the space before a word, so the
+        # number of spaces before it is the word's index. Spaces are counted from match to match, which is linear in
+        # all.
         size, position, index = phrase.count(" ") - 1, 0, 0
         while size > 0 and (start := self.joined.find(phrase, position)) >= 0:
             index += self.joined.count(" ", position, start)

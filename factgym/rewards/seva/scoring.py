@@ -209,6 +209,8 @@ def alignment_score(entries: list[Any], rules: SevaRules = DEFAULT_RULES) -> flo
     for entry in entries:
         if not isinstance(entry, dict):
             continue
+        # Equation 8 in tenths: 3 for a claim span and 1 for its length, 3 for a source span and 1 for its length
+        # (NOT_FOUND has both), 2 for a valid status.
         claim, source, status = entry.get("claim_span"), entry.get("source_span"), entry.get("status")
         if isinstance(claim, str):
             tenths += (3 if claim.strip() else 0) + (min_chars <= len(claim) <= max_claim)
@@ -229,6 +231,8 @@ def chain_score(steps: list[Any], rules: SevaRules = DEFAULT_RULES) -> float:
     for step in steps:
         if not isinstance(step, dict):
             continue
+        # Equation 9 in tenths: 3 for a valid judgment, 3 for an explanation, 2 for evidence, 2 for the part of the
+        # claim.
         judgment, explanation = step.get("judgment"), step.get("explanation")
         evidence, part = step.get("source_evidence"), step.get("claim_part")
         if isinstance(judgment, str) and judgment in _JUDGMENTS:

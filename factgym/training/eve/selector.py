@@ -96,6 +96,7 @@ class ClusterSampler:
         position = self._position(rng)
         if not self._uniform:
             uses = self._used[self._rows[position]]
+            # Accepted with the ratio (1 + uses before) / (1 + uses now), at most 1 as uses only grow.
             if rng.random() * (1 + uses) >= 1 + self._uses_before[position]:
                 self._cumulate()
                 position = self._position(rng)
