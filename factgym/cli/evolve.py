@@ -60,7 +60,7 @@ def seva(
         str | None, typer.Option(metavar="NAME,…", help="Sources of the warm-up; default --source.")
     ] = None,
     replay: Annotated[float, typer.Option(min=0, help="Maximum replayed examples for each probe.")] = 1.0,
-    trainer: Annotated[str, typer.Option(help="features, command or FILE.py:Class.")] = "features",
+    trainer: Annotated[str, typer.Option(help="features, trl, command or FILE.py:Class.")] = "features",
     command: Command = None,
     trainer_set: TrainerSettings = None,
     agent_set: Annotated[KeyValues, key_value("A setting of the agent.")] = None,
@@ -114,13 +114,15 @@ def seva(
         raise ConfigError("--probes random and --mix are two arms: give --arms random,mix to run both")
     names = _names(arms) if arms is not None else ["mix" if mix is not None else probes]
     agent_settings = parse_settings(agent_set, "--agent-set")
+    _check_trainable(agent, trainer)
+    trained = {"agent_settings": _trained_settings(agent, agent_settings)} if trainer in _AGENT_TRAINERS else {}
     find_model(agent, agent_settings)
     console = Console(highlight=False)
     evolution = Evolution(
         out,
         settings,
         lambda: find_model(agent, agent_settings),
-        find_trainer(trainer, _trainer_settings(trainer, command, trainer_set)),
+        find_trainer(trainer, trained | _trainer_settings(trainer, command, trainer_set)),
         judge_from(None if judge is None else find_model(judge), "probe-check", out / "judgements"),
         None if proposer is None else PolicyProposer(find_model(proposer), seed=seed),
         Limits(concurrency=concurrency),
@@ -178,7 +180,7 @@ def eve(
     solver_reward: Annotated[str | None, typer.Option(help="Reward of the solver; default the environment's.")] = None,
     index: Annotated[str, typer.Option(help="Index of the search tool: bm25, dense, hybrid …")] = "bm25",
     size: Annotated[int | None, typer.Option(min=1, help="Maximum passages, or size of the world.")] = None,
-    trainer: Annotated[str, typer.Option(help="none, check, command or FILE.py:Class.")] = "none",
+    trainer: Annotated[str, typer.Option(help="none, check, trl, command or FILE.py:Class.")] = "none",
     solver_trainer: Annotated[str | None, typer.Option(help="Trainer of Phase B; default the same.")] = None,
     command: Command = None,
     trainer_set: TrainerSettings = None,
@@ -278,11 +280,34 @@ def _learner(
     from factgym.training.trainer import find_trainer
 
     env_id = f"eve-{role}"
+    _check_trainable(text, trainer)
     if dict(find_agent(text, env_id, settings).describe()).get("role") == "oracle":
         raise ConfigError(f"{text!r} knows the answer: nothing can be learned from it")
-    env = {"env": env_id} if trainer == "command" else {}
-    optimiser = find_trainer(trainer, {**trainer_settings, **env}, EVE_TRAINERS)
+    values: dict[str, Any] = {"env": env_id} if trainer == "command" else {}
+    if trainer == "trl":
+        settings = {"logprobs": True, **settings}  # with them a reply has the ids of its tokens
+    if trainer in _AGENT_TRAINERS:
+        values["agent_settings"] = _trained_settings(text, settings)
+    optimiser = find_trainer(trainer, {**values, **trainer_settings}, EVE_TRAINERS)
     return Learner(role, lambda: find_agent(text, env_id, settings), optimiser)
+
+
+_AGENT_TRAINERS = ("command", "trl")
+"""Trainers that take the settings of the agent, for the models that they train."""
+
+
+def _trained_settings(agent: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The agent's settings for its trained model, which is local: of an agent of another kind, those of sampling."""
+    from factgym.agents.sampling import Sampling
+
+    if agent.startswith("hf:"):
+        return settings
+    return {name: value for name, value in settings.items() if name in Sampling.model_fields}
+
+
+def _check_trainable(agent: str, trainer: str) -> None:
+    if trainer == "trl" and not agent.startswith("hf:"):
+        raise ConfigError(f"--trainer trl trains a local model: name one as hf:FOLDER, not {agent!r:.80}")
 
 
 def _names(text: str | None) -> list[str]:

@@ -12,7 +12,9 @@ import hashlib
 import inspect
 import os
 import re
+import shutil
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ AGENT = "agent.txt"
 
 _PLACEHOLDER = re.compile(r"\{(data|out|model|seed)\}")
 _MAX_AGENT_CHARS = 4000
+_DRAFT = ".model-"
 _LOG_TAIL_CHARS = 600
 
 
@@ -83,6 +86,7 @@ class Trainer(Protocol):
 
 TRAINERS: Mapping[str, str] = {
     "features": "factgym.training.seva.dataset:FeatureTrainer",
+    "trl": "factgym.training.trl_trainers:TuningTrainer",
     "command": "factgym.training.trainer:CommandTrainer",
 }
 """Name -> the class, imported when it is chosen. To add a trainer: a class, and a line here."""
@@ -131,17 +135,27 @@ async def train_once(trainer: Trainer, model: Model, dataset: Dataset, folder: P
 
     Exceptions of the trainer pass through; an unfinished training starts anew in an empty folder.
     """
-    # `trained.json` is the commit point: written last, so a folder without it holds an interrupted training.
+    # `trained.json` is the commit point: written last, so a folder without it holds an interrupted training. The model
+    # takes its name when it is whole: a trainer that outlived a killed run writes into a folder that nobody reads.
     path, finished = folder / files.MODEL, folder / files.TRAINED
     if finished.exists():
         return await call_trainer(trainer.load, path)
-    trained = await call_trainer(trainer.train, model, dataset, files.fresh_folder(path), seed)
+    for stale in folder.glob(f"{_DRAFT}*"):
+        shutil.rmtree(stale)
+    draft = files.fresh_folder(folder / f"{_DRAFT}{os.getpid()}")
+    trained = await call_trainer(trainer.train, model, dataset, draft, seed)
+    shutil.rmtree(path, ignore_errors=True)
+    draft.rename(path)
+    learned = trained is not model
+    if learned:
+        await trained.close()
+        trained = await call_trainer(trainer.load, path)
     record = {
         "model": trained.describe(),
         "dataset_sha256": dataset.fingerprint,
         "lines": dataset.lines,
         "seed": seed,
-        "learned": trained is not model,
+        "learned": learned,
     }
     files.write_json(finished, record)
     return trained
@@ -191,7 +205,8 @@ class CommandTrainer:
         return {"kind": "command", "command": list(self.command), "agent_settings": self.agent_settings}
 
     async def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model:
-        """Run the command in a process group of its own, which ends as a whole on a timeout or cancellation.
+        """Run the command in a process group of its own, which ends as a whole on a timeout, on cancellation and with
+        this process.
 
         Returns the model that it left. Raises TrainingError for a command that cannot be started, times out or fails,
         with the end of its output.
@@ -202,8 +217,8 @@ class CommandTrainer:
         with log.open("wb") as output:
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *arguments,
-                    stdin=asyncio.subprocess.DEVNULL,
+                    *(sys.executable, "-m", "factgym.training.supervised", *arguments),
+                    stdin=asyncio.subprocess.PIPE,
                     stdout=output,
                     stderr=asyncio.subprocess.STDOUT,
                     start_new_session=True,
@@ -235,6 +250,8 @@ class CommandTrainer:
         text = f"hf:{folder}"
         if path.is_file():
             text = path.read_text("utf-8", "replace")[:_MAX_AGENT_CHARS].strip()
+            # The command may have written the path of `{out}`, whose name was another while it ran.
+            text = re.sub(rf"{re.escape(str(folder.parent / _DRAFT))}\d+", lambda match: str(folder), text)
         if not is_model(text) and ".py:" not in text:
             raise TrainingError(
                 f"{path} holds {text[:80]!r}, which names no model: hf:FOLDER, openai:MODEL or FILE.py:Name"

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +141,37 @@ def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
         evolution(tmp_path, small(warm_up=20), trainer=trainer).run(["weakness"], 1)
     with pytest.raises(ConfigError, match="a list of arguments"):
         find_trainer("command", {"command": "python train.py"})
+
+
+def test_a_killed_run_ends_its_training_command(tmp_path: Path) -> None:
+    """`kill -9` of the run, which can clean nothing up, also ends the command and what the command started."""
+    child = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    command = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}, sys.argv[1]])"
+    run = (
+        "import asyncio, sys; from pathlib import Path; from factgym.agents.feature_verifier import FeatureVerifier; "
+        "from factgym.training.trainer import CommandTrainer, open_dataset; data = Path(sys.argv[1], 'rows'); "
+        "data.write_text(''); trainer = CommandTrainer([sys.executable, '-c', sys.argv[2], sys.argv[3]]); "
+        "asyncio.run(trainer.train(FeatureVerifier(), open_dataset(data), Path(sys.argv[1]), 0))"
+    )
+    marker = tmp_path / "pid"
+    process = subprocess.Popen([sys.executable, "-c", run, str(tmp_path), command, str(marker)])
+    wait_until(lambda: marker.exists() and bool(marker.read_text()))
+    pid = int(marker.read_text())
+    process.kill()
+    process.wait()
+    wait_until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.1)
+    raise AssertionError("it did not happen")

@@ -236,7 +236,7 @@ class LocalEngine:
         if generated.logprobs is not None:
             pairs = zip(ids, generated.logprobs, strict=True)
             completion["logprobs"] = [{"token": codec.raw([token]), "logprob": logprob} for token, logprob in pairs]
-            notes["token_ids"] = list(ids)
+            notes |= {"prompt_ids": list(prompt.ids), "token_ids": list(ids)}
         if prompt.sent is not None:
             completion["sent"] = prompt.sent
         if notes:

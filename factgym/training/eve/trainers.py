@@ -22,6 +22,7 @@ from factgym.training.trainer import Dataset, Trainer, call_trainer, describe_tr
 EVE_TRAINERS: Mapping[str, str] = {
     "none": "factgym.training.eve.trainers:Untrained",
     "check": "factgym.training.eve.trainers:Checked",
+    "trl": "factgym.training.trl_trainers:PolicyGradientTrainer",
     "command": "factgym.training.trainer:CommandTrainer",
 }
 """Name -> the class. none: policies do not learn; their rows are written all the same."""

@@ -106,7 +106,7 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
     """
     checkpoint = last_checkpoint(run.folder)
     loaded = load_model(run.model, run.recipe.lora)
-    with _device_faults(run):
+    with device_faults(run.folder, _memory_advice(run.stage)):
         trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
         trainer.model.train()
         callback = _callback(trainer, run, loaded, log, on_step_end)
@@ -124,31 +124,34 @@ _WRITE_FAULTS = ("inline_container", "PytorchStreamWriter", "No space left", "qu
 
 
 @contextmanager
-def _device_faults(run: StageRun) -> Iterator[None]:
-    """Turn a full memory or disk into an error that says what to do; checkpoints that are complete stay."""
+def device_faults(folder: Path, advice: str) -> Iterator[None]:
+    """Turn a full memory or disk into an error that says what to do; checkpoints that are complete stay.
+
+    folder: that is written to. advice: the settings to lower when memory is short.
+    """
     import torch
     from safetensors import SafetensorError
 
     try:
         yield
     except (torch.OutOfMemoryError, MemoryError) as error:
-        raise MemoryShortageError(_memory_message(run.stage)) from error
+        raise MemoryShortageError(f"the device is out of memory: {advice}; then run the same command again") from error
     except (OSError, RuntimeError, SafetensorError) as error:
         if not isinstance(error, OSError) and not any(text in str(error) for text in _WRITE_FAULTS):
             raise
-        free = shutil.disk_usage(run.folder).free / 1e6
+        free = shutil.disk_usage(folder).free / 1e6
         reason = getattr(error, "strerror", None) or "the file is incomplete"
         raise ConfigError(
-            f"cannot write to {run.folder} ({reason}; {free:,.0f} MB are free): complete checkpoints are intact. Make "
+            f"cannot write to {folder} ({reason}; {free:,.0f} MB are free): complete checkpoints are intact. Make "
             "room, or raise save_every, and run the same command again"
         ) from error
 
 
-def _memory_message(stage: Stage) -> str:
+def _memory_advice(stage: Stage) -> str:
     more = "groups, samples and max_completion" if isinstance(stage, GrpoStage) else "max_length"
     return (
-        f"the device is out of memory: lower device_batch of the stage (gradients are accumulated to the same step), "
-        f"{more}, or train an adapter with [lora]; then run the same command again"
+        f"lower device_batch of the stage (gradients are accumulated to the same step), {more}, or train an adapter "
+        "with [lora]"
     )
 
 
