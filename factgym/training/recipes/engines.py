@@ -66,7 +66,7 @@ def _grpo_stage(recipe: Recipe, engine: str) -> GrpoStage:
     stage = stages[0]
     if recipe.model.startswith(scratch.PREFIX):
         raise ConfigError(f"--engine {engine} needs weights: hf:NAME or a folder, not {recipe.model!r:.60}")
-    if stage.filter == "failures" or (stage.filter != "none" and stage.filter_data is None):
+    if stage.filter != "none":
         raise ConfigError(
             f"--engine {engine} plays no episodes before its run: filter with `factgym filter`, and name its tasks.txt "
             "as tasks_file"
