@@ -194,8 +194,17 @@ def test_a_torn_last_line_of_the_metrics_is_left_out(tmp_path: Path) -> None:
         (["corver-qa", "--model", "m", "--engine", "verl", "--stages", "sft"], "one grpo stage, and the recipe has 0"),
         (["corver-qa", "--model", "m", "--engine", "ver"], "Did you mean 'verl'?"),
         (
-            ["corver-qa", "--model", "m", "--engine", "verl", "--set", "stages.1.filter=learning_zone"]
-            + ["--set", "stages.1.filter_data=runs/x"],
+            [
+                "corver-qa",
+                "--model",
+                "m",
+                "--engine",
+                "verl",
+                "--set",
+                "stages.1.filter=learning_zone",
+                "--set",
+                "stages.1.filter_data=runs/x",
+            ],
             "plays no episodes before its run",
         ),
         (["corver-qa", "--model", "m", "--engine", "prime-rl", "--set", "stages.1.credit=stepwise"], "without credit"),
