@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import io
 import json
 import random
@@ -20,7 +22,13 @@ import factgym
 from factgym.agents.resolve import object_agent
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.search.attacker import ask_attacker, attacker_prompt, read_strategies
-from factgym.benchmarks.search.certificate import certificate, describe_free, read_certificate, worse
+from factgym.benchmarks.search.certificate import (
+    certificate,
+    describe_free,
+    read_certificate,
+    without_comments,
+    worse,
+)
 from factgym.benchmarks.search.optimise import Optimiser
 from factgym.benchmarks.search.render import render_search
 from factgym.benchmarks.search.run import SearchResult, StrategyRunner, judge_strategy, run_search, search_tasks
@@ -156,6 +164,24 @@ def test_a_certificate_fits_its_schema_and_a_worse_one_is_told() -> None:
     changed = {**value, "hashes": {**value["hashes"], "space": "0" * 64}}
     assert worse(value, changed) == ["the space changed: certify again"]
     assert worse({**value, "passed": True}, value) == ["the environment no longer passes"]
+
+
+def test_comments_and_docstrings_do_not_change_the_hash_of_a_reward() -> None:
+    """Against Python's own parser: what is left of a module is the same program, of which a value alone makes another."""
+    source = (
+        '"""Doc."""\n# why\nclass A(Exception):\n    """Doc\n    of two lines."""\n\nx = "# no comment"  # comment\n'
+    )
+    bare = without_comments(source)
+    assert bare == 'class A(Exception):\n    pass\nx = "# no comment"'
+    assert without_comments(source.replace('"""Doc."""', "")) == bare
+    assert without_comments(source.replace("no comment", "a value")) != bare
+    for value in (without_comments, search_toys.register_toys, ToyEnv):
+        text = Path(inspect.getsourcefile(value) or "").read_text("utf-8")
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+                node.body[0:1] = [ast.Pass()] if len(node.body) == 1 else []
+        assert ast.dump(ast.parse(without_comments(text))) == ast.dump(tree)
 
 
 def test_environments_without_a_space_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,11 @@ def colbert(tmp_path_factory: pytest.TempPathFactory) -> str:
     encoder = save_bert(tmp_path_factory.mktemp("bert"), "BertModel")
     sentence_transformers = pytest.importorskip("sentence_transformers", minversion="6", reason="needs the extra")
     folder = tmp_path_factory.mktemp("colbert")
-    sentence_transformers.MultiVectorEncoder(encoder, device="cpu").save_pretrained(str(folder))
+    torch = pytest.importorskip("torch")
+    with torch.random.fork_rng():
+        # The library draws the projection.
+        torch.manual_seed(11)
+        sentence_transformers.MultiVectorEncoder(encoder, device="cpu").save_pretrained(str(folder))
     return str(folder)
 
 
@@ -122,8 +126,13 @@ def test_it_ranks_as_brute_force_and_the_library_do(colbert: str) -> None:
         assert [hit.score for hit in hits] == pytest.approx(sorted(row.tolist(), reverse=True), abs=2e-5)
         for hit in (*hits[:20], hits[-1]):
             assert hit.score == pytest.approx(brute_force(query, documents[position(hit.id)]), abs=2e-5)
-        ranks = {hit.id: rank for rank, hit in enumerate(hits)}
-        assert len(ranks) == 310 and all(ranks[f"P{i}"] < ranks[f"twin{i}"] for i in range(10))
+        ranks = {hit.id: (hit.score, rank) for rank, hit in enumerate(hits)}
+        assert len(ranks) == 310
+        for i in range(10):
+            # A twin that was encoded in another batch may differ in its last digit, and then in its rank.
+            (score, rank), (score_of_twin, rank_of_twin) = ranks[f"P{i}"], ranks[f"twin{i}"]
+            assert score == pytest.approx(score_of_twin, abs=2e-5)
+            assert rank < rank_of_twin or score != score_of_twin
     assert results[4] == []
 
 

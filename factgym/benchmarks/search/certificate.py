@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 import hashlib
 import inspect
+import io
 import json
 import sys
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module, resources
@@ -77,7 +79,7 @@ def hashes(result: SearchResult) -> dict[str, Any]:
     ]
     return {
         "prompts": result.env.prompt_hashes(),
-        "reward": {name: _sha256(source) for name, source in reward_sources(result.env).items()},
+        "reward": {name: _sha256(without_comments(source)) for name, source in reward_sources(result.env).items()},
         "space": _sha256(json.dumps(space)),
         "tasks": dict(zip(("training", "fresh"), result.fingerprints, strict=True)),
     }
@@ -106,6 +108,24 @@ def _reward_imports(source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_REWARDS}."):
             yield node.module or ""
+
+
+def without_comments(source: str) -> str:
+    """Return Python source without comments, docstrings and blank lines: a text that changes only where the code does."""
+    lines = source.splitlines()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            text = node.body[0]
+            end = cast(int, text.end_lineno)
+            bare = " " * text.col_offset + "pass" if len(node.body) == 1 else ""
+            lines[text.lineno - 1 : end] = [bare, *[""] * (end - text.lineno)]
+    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def _sha256(text: str) -> str:
