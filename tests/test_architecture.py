@@ -20,7 +20,7 @@ PACKAGE = ROOT / "factgym"
 
 LAYERS = (
     *("core", "corpora", "datasets", "generators", "rewards", "tools", "baselines", "envs", "agents", "benchmarks"),
-    *("integrations", "training", "cli"),
+    *("check", "integrations", "training", "cli"),
 )
 """Each may import those before it and itself."""
 

@@ -31,7 +31,8 @@ _INVISIBLE = re.compile(
     f"\ud800-\udfff\ufdd0-\ufdef{_NO_CHARACTERS}\U000e0000-\U000e007f]"
 )
 """Characters that change the display without being seen: controls, direction marks, tags, surrogates, non-characters."""
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+STATIC_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+"""Content security policy of a page without scripts."""
 _IN_SCRIPT = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"))
 
 
@@ -126,7 +127,7 @@ def report_page(report: Report) -> str:
     import factgym
 
     values = {"report": report, "title": report.title, "by": f"factgym {factgym.__version__}"}
-    return fill_template("report.html", {**values, "styles": ("base.css", "report.css"), "policy": _REPORT_POLICY})
+    return fill_template("report.html", {**values, "styles": ("base.css", "report.css"), "policy": STATIC_POLICY})
 
 
 def write_page(text: str, path: Path) -> Path:

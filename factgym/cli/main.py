@@ -10,6 +10,7 @@ import typer
 
 from factgym.cli.audit import audit
 from factgym.cli.benchmark import benchmark
+from factgym.cli.check import check
 from factgym.cli.compare import compare, rescore, score
 from factgym.cli.corpus import corpus_app
 from factgym.cli.evaluate import evaluate
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.command("list")(list_command)
 app.command("info")(info)
+app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("audit")(audit)
 app.command("play")(play)

@@ -1,0 +1,282 @@
+"""Checking answers: an episode of ClaimCheck over the documents for each claim, and the quotes of its verdict verified.
+
+The agent sees an ordinary task of ClaimCheck: the same prompts, tools and limits, with the documents as the library and a
+claim as the answer to check. There is no gold, so an episode has no score. A verdict counts as far as its quotes are
+word for word in passages that the agent opened: one that rests on evidence and has none is reported as unsupported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from factgym.agents.agent import Agent
+from factgym.agents.resolve import find_agent, scripted_agents
+from factgym.agents.rollout.engine import Limits, run_jobs
+from factgym.agents.rollout.jobs import Job
+from factgym.agents.rollout.record import Record
+from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims
+from factgym.check.documents import CheckedDocuments, Location
+from factgym.core.episode import RewardReport
+from factgym.core.errors import ConfigError
+from factgym.core.registry import spec
+from factgym.corpora.corpus import Passage
+from factgym.corpora.text import find_quote
+from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, Status, Verdict, final_verdict
+from factgym.envs.claimcheck.env import ClaimCheckEnv
+from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
+from factgym.rewards.claimcheck import DEFAULT_RULES
+from factgym.tools.evidence import PassageLibrary
+from factgym.tools.untrusted import neutralise
+
+ENV = "claimcheck"
+DEFAULT_AGENT = "nli"
+DEFAULT_QUESTION = "Do the documents carry this statement?"
+
+_NEEDS_QUOTE: frozenset[Status] = frozenset({"supported", "contradicted", "overclaim"})
+_NO_QUOTE = "The verdict was {}, without a word-for-word quote from a passage that was opened."
+_NO_VERDICT = "The agent gave no verdict."
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedQuote:
+    """A quote that is word for word in a passage that the agent opened. start, end: characters of the passage."""
+
+    text: str
+    location: Location
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedClaim:
+    """A claim with its verdict.
+
+    start, end: characters of the answer. status: "supported", "unsupported", "contradicted" or "overclaim" (the documents
+    say it less generally, or with a condition). quotes: the verified ones. not_carried: the part of the claim that the
+    quotes do not carry, empty where all of it is. agent_status: as the agent gave it, None without a verdict. confidence:
+    calibrated probability that `status` is right; None where nothing was calibrated for the agent. error: of the
+    infrastructure, with which the claim was not checked.
+    """
+
+    text: str
+    start: int
+    end: int
+    status: Status
+    quotes: tuple[VerifiedQuote, ...] = ()
+    not_carried: str = ""
+    reason: str = ""
+    agent_status: Status | None = None
+    confidence: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAnswer:
+    """An answer with the verdict on each of its claims."""
+
+    answer: Answer
+    claims: tuple[CheckedClaim, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the whole."""
+        return final_verdict(claim.status for claim in self.claims)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data."""
+        counts = {status: sum(claim.status == status for claim in self.claims) for status in STATUSES}
+        claims = [asdict(claim) for claim in self.claims]
+        return {"id": self.answer.id, "verdict": self.verdict, "counts": counts, "claims": claims}
+
+
+class _Examples(tuple[ClaimExample, ...]):
+    """Claims as examples without gold."""
+
+    def fingerprint(self) -> str:
+        return f"{len(self)} claims of a user"
+
+    def index_of(self, task_id: str) -> int:
+        return int(task_id)
+
+
+class _UserTasks(ClaimTaskSet):
+    """A task for each claim, all over the library of the user's documents."""
+
+    def __init__(self, examples: _Examples, config: ClaimCheckConfig, documents: PassageLibrary) -> None:
+        super().__init__(examples, config)
+        self._documents = documents
+
+    def _library(self, index: int | None, passages: Sequence[Passage]) -> PassageLibrary:
+        return self._documents
+
+
+class _UserEnv(ClaimCheckEnv):
+    """ClaimCheck over claims without gold; the report holds the submission, and no score."""
+
+    def __init__(self, tasks: _UserTasks) -> None:
+        self._user_tasks = tasks
+        super().__init__(spec(ENV), tasks.config)
+
+    def load_tasks(self) -> ClaimTaskSet:
+        return self._user_tasks
+
+    def score(self) -> RewardReport:
+        opened = [id_ for id_, turn in self.state.read.items() if turn < len(self.episode.turns) - 1]
+        return RewardReport(0.0, metrics={"submission": self.state.submission, "read": opened})
+
+    def view_task(self, task: Any) -> dict[str, Any]:
+        return {"id": task.id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What an episode ended with. entries: those of its submission, none without one. read: ids that were opened."""
+
+    entries: Sequence[Mapping[str, Any]] = ()
+    read: frozenset[str] = frozenset()
+    error: str | None = None
+
+
+Confidence = Callable[[CheckedClaim], float | None]
+"""The calibrated probability that the status of a claim is right."""
+
+
+@dataclass
+class Checker:
+    """Checks answers against documents.
+
+    agent: as `--agent` names it, or an `Agent`; scripted ones that know a gold label are refused. settings: of a model
+    that is named by text. confidence: by default none is given. Raises ConfigError for an impossible agent.
+    """
+
+    documents: CheckedDocuments
+    agent: str | Agent = DEFAULT_AGENT
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    concurrency: int = 8
+    confidence: Confidence = lambda claim: None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.agent, Agent):
+            self._agent = self.agent
+            return
+        script = scripted_agents(ENV).get(self.agent)
+        if script is not None and script.role not in ("honest", "baseline"):
+            usable = ", ".join(
+                name for name, other in scripted_agents(ENV).items() if other.role in ("honest", "baseline")
+            )
+            raise ConfigError(
+                f"{self.agent!r} needs a gold label or exploits the reward, and checks nothing: {usable}"
+            )
+        self._agent = find_agent(self.agent, ENV, self.settings)
+
+    @property
+    def agent_name(self) -> str:
+        """The agent as it was named."""
+        return self._agent.name
+
+    def check(self, answers: Iterable[Answer]) -> list[CheckedAnswer]:
+        """Check answers, in order. Raises RunAbortedError where the agent's infrastructure fails for good."""
+        return asyncio.run(self.check_async(answers))
+
+    async def check_async(self, answers: Iterable[Answer], *, close: bool = True) -> list[CheckedAnswer]:
+        """`check` on an event loop. close: release the agent's connections and memory afterwards."""
+        answers = tuple(answers)
+        claims = [(answer, span) for answer in answers for span in split_claims(answer.text)]
+        examples = _Examples(_example(number, answer, span) for number, (answer, span) in enumerate(claims))
+        # The same claim under the same question is played once.
+        jobs: dict[tuple[str, str], int] = {}
+        for number, example in enumerate(examples):
+            jobs.setdefault((example.question, example.answer), number)
+        verdicts: dict[int, _Verdict] = {}
+
+        def keep(record: Record) -> None:
+            verdicts[record["index"]] = _verdict_of(record)
+
+        env = _UserEnv(_UserTasks(examples, ClaimCheckConfig(source="docs"), self.documents.library))
+        limits = Limits(concurrency=self.concurrency)
+        try:
+            await self._agent.prepare()
+            await run_jobs(env, self._agent, [Job(number) for number in jobs.values()], keep, limits=limits)
+        finally:
+            if close:
+                await self._agent.close()
+        checked = {
+            number: self._checked(verdicts[jobs[example.question, example.answer]], answer, span)
+            for number, (example, (answer, span)) in enumerate(zip(examples, claims, strict=True))
+        }
+        return [
+            CheckedAnswer(answer, tuple(checked[n] for n, (owner, _) in enumerate(claims) if owner is answer))
+            for answer in answers
+        ]
+
+    def _checked(self, verdict: _Verdict, answer: Answer, span: tuple[int, int]) -> CheckedClaim:
+        """Return a claim with what holds of its verdict."""
+        text = answer.text[slice(*span)]
+        claim = CheckedClaim(text, *span, "unsupported", not_carried=text, error=verdict.error)
+        if verdict.error is not None:
+            return claim
+        if not verdict.entries:
+            return replace(claim, reason=_NO_VERDICT)
+        statuses = [entry["status"] for entry in verdict.entries]
+        # Several entries on one claim: it is supported if all of its parts are, and else has the most severe status.
+        failed = [status for status in statuses if status != "supported"]
+        agent_status: Status = final_verdict(failed) if failed else "supported"  # type: ignore[assignment]
+        quotes = self._verified(verdict)
+        reason = next((entry.get("reason", "") for entry in verdict.entries if entry["status"] == agent_status), "")
+        if agent_status in _NEEDS_QUOTE and not quotes:
+            return replace(claim, agent_status=agent_status, reason=_NO_QUOTE.format(agent_status))
+        not_carried = "" if agent_status == "supported" else _not_carried(verdict.entries, text)
+        claim = replace(
+            claim,
+            status=agent_status,
+            quotes=quotes,
+            not_carried=not_carried,
+            reason=reason,
+            agent_status=agent_status,
+        )
+        return replace(claim, confidence=self.confidence(claim))
+
+    def _verified(self, verdict: _Verdict) -> tuple[VerifiedQuote, ...]:
+        """Return the quotes that are in a passage that is cited for them and was opened; each once."""
+        verified: dict[tuple[str, int, int], VerifiedQuote] = {}
+        for entry in verdict.entries:
+            quotes = entry.get("quote", "")
+            for quote in [quotes] if isinstance(quotes, str) else quotes:
+                if len(quote.strip()) < DEFAULT_RULES.min_quote_chars:
+                    continue
+                for id_ in entry["evidence_ids"]:
+                    passage = self.documents.library.find(id_) if id_ in verdict.read else None
+                    span = find_quote(quote, passage.text) if passage else None
+                    if passage is not None and span is not None:
+                        location = self.documents.locate(id_, *span)
+                        verified[id_, *span] = VerifiedQuote(passage.text[slice(*span)], location, *span)
+                        break
+        return tuple(verified.values())
+
+
+def _example(number: int, answer: Answer, span: tuple[int, int]) -> ClaimExample:
+    # Neutralised here: the task set looks for the claim in the neutralised answer.
+    text = neutralise(answer.text)[slice(*span)][:MAX_CLAIM_CHARS]
+    claim = GoldClaim(text, "unsupported", ())
+    question = " ".join(answer.question.split()) or DEFAULT_QUESTION
+    return ClaimExample(str(number), "test", "user", question, text, (), (claim,), VERDICTS[0])
+
+
+def _verdict_of(record: Record) -> _Verdict:
+    if record["error"] is not None:
+        return _Verdict(error=f"{record['error']['cause']}: {record['error']['message']}")
+    metrics = record["reward"]["metrics"]
+    return _Verdict((metrics["submission"] or {}).get("claims", ()), frozenset(metrics["read"]))
+
+
+def _not_carried(entries: Sequence[Mapping[str, Any]], text: str) -> str:
+    """Return the first part of the claim that an entry marks, as the claim has it; the whole claim where none does."""
+    for entry in entries:
+        marked = entry.get("unsupported_span", "").strip()
+        span = find_quote(marked, neutralise(text)) if entry["status"] != "supported" and marked else None
+        if span is not None:
+            return text[slice(*span)]
+    return text

@@ -1,0 +1,123 @@
+"""`factgym check ANSWER.md --docs FOLDER`: the verdict on your own text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from factgym.cli.options import AgentSettings, BaseUrl, MaxTokens, Temperature, parse_settings
+from factgym.core.errors import ConfigError, DataError, FactgymError
+
+if TYPE_CHECKING:
+    from factgym.check.answers import Answer
+
+Docs = Annotated[
+    Path,
+    typer.Option(
+        metavar="FOLDER",
+        help="The documents: a folder of .md, .txt and .jsonl files, or one file; with the extra documents HTML, PDF and DOCX too.",
+    ),
+]
+CheckAgent = Annotated[
+    str,
+    typer.Option(
+        help="Who checks: a scripted verifier of claimcheck (nli needs no download), openai:MODEL, "
+        "http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
+    ),
+]
+
+
+def check(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[ANSWER]", help="A text, or .jsonl with an answer in each line; - or nothing: standard input."
+        ),
+    ] = None,
+    docs: Docs = ...,  # type: ignore[assignment]  # required
+    claim: Annotated[list[str] | None, typer.Option(help="A claim instead of a file; repeatable.")] = None,
+    question: Annotated[str, typer.Option(help="The question that the text answers, if there is one.")] = "",
+    agent: CheckAgent = "nli",
+    base_url: BaseUrl = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    agent_settings: AgentSettings = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Write one self-contained page as well.")] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(metavar="STATUS,…", help="Exit with 1 if a claim has one of these statuses.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Claims at a time.")] = 8,
+) -> None:
+    """Check the claims of a text against documents: verdict, exact quote and its place, and the part that is not carried."""
+    from factgym.agents.rollout.engine import RunAbortedError
+    from factgym.benchmarks.page import write_page
+    from factgym.check.checker import Checker
+    from factgym.check.documents import CheckedDocuments
+    from factgym.check.report import report_lines, report_page, to_dict
+
+    statuses = _statuses(fail_on)
+    answers = _answers(source, claim or [], question)
+    settings = parse_settings(
+        agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
+    )
+    checker = Checker(CheckedDocuments(docs), agent, settings, concurrency)
+    try:
+        checked = checker.check(answers)
+    except RunAbortedError as error:
+        raise FactgymError(str(error)) from error
+    if json_output:
+        print(json.dumps(to_dict(checked, checker), ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(report_lines(checked)))
+    for file in checker.documents.skipped:
+        print(f"Not read: {file.path}: {file.reason}", file=sys.stderr)
+    if html is not None:
+        print(f"Page: {write_page(report_page(checked, checker), html)}", file=sys.stderr)
+    claims = [entry for answer in checked for entry in answer.claims]
+    if errors := [entry.error for entry in claims if entry.error is not None]:
+        raise FactgymError(f"{len(errors)} of {len(claims)} claims could not be checked; the first: {errors[0]}")
+    if any(entry.status in statuses for entry in claims):
+        raise typer.Exit(1)
+
+
+def _statuses(text: str | None) -> tuple[str, ...]:
+    """The statuses of `--fail-on`."""
+    from factgym.core.errors import did_you_mean
+    from factgym.datasets.claims import STATUSES
+
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    for name in names:
+        if name not in STATUSES:
+            raise ConfigError(
+                f"--fail-on: no status {name!r:.80}.{did_you_mean(name, STATUSES)} There are: {', '.join(STATUSES)}."
+            )
+    return names
+
+
+def _answers(source: Path | None, claims: list[str], question: str) -> list[Answer]:
+    """The answers of a file, of claims, or of standard input."""
+    from dataclasses import replace
+
+    from factgym.check.answers import Answer, checked_answer, read_answers
+
+    if claims:
+        if source is not None:
+            raise ConfigError("give a file or --claim, not both")
+        return [checked_answer(Answer(f"claim {n}", text, question), "--claim") for n, text in enumerate(claims, 1)]
+    name = "-" if source is None else str(source)
+    if name == "-" and sys.stdin.isatty():
+        raise ConfigError("nothing to check: name a file, give --claim, or pipe a text in")
+    try:
+        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        text = raw.decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"{name}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name}: not UTF-8 at byte {error.start}: convert it to UTF-8") from None
+    answers = list(read_answers(text.replace("\r\n", "\n").replace("\r", "\n"), name))
+    return [replace(answer, question=question) if question else answer for answer in answers]

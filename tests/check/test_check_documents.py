@@ -1,0 +1,97 @@
+"""Places of quotes: by construction in files that the test writes, and in public documents by comparing the words."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+from public_data import find_data_dir
+
+from factgym.check.documents import CheckedDocuments, FileText
+from factgym.core.errors import DataError
+from factgym.corpora.sentences import sentences
+
+WORDS = re.compile(r"[^\W_]+")
+
+
+def test_the_place_of_a_sentence_is_where_the_file_has_it(tmp_path: Path) -> None:
+    """Markup, wrapped lines, and a sentence that occurs under two headings."""
+    text = (
+        "\ufeff# Handbook\r\n\r\n## Leave\r\n\r\nStaff get **20 days** of [leave](https://example.org/a/long/link) a\r\n"
+        "year. Ask your manager.\r\n\r\n## Travel\r\n\r\n- Trips are booked by the office. Ask your manager.\r\n"
+    )
+    (tmp_path / "handbook.md").write_bytes(text.encode("utf-8"))
+    documents = CheckedDocuments(tmp_path)
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    locations = [
+        (passage.text[start:end], documents.locate(passage.id, start, end))
+        for passage in documents.passages
+        for start, end in sentences(passage.text)
+    ]
+    written = [lines[location.start : location.end] for _, location in locations]
+    assert written == [
+        "Staff get **20 days** of [leave](https://example.org/a/long/link) a\nyear.",
+        "Ask your manager.",
+        "Trips are booked by the office.",
+        "Ask your manager.",
+    ]
+    assert [location.line for _, location in locations] == [5, 6, 10, 10]
+    assert [location.section for _, location in locations] == ["Leave", "Leave", "Travel", "Travel"]
+    assert str(locations[0][1]) == "handbook.md:5, Handbook › Leave"
+
+
+def test_a_table_row_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "t.md").write_text(
+        "# Fees\n\n| Plan | Fee |\n| --- | --- |\n| Small | 10 euros |\n| Large | 90 euros |\n"
+    )
+    documents = CheckedDocuments(tmp_path)
+    (passage,) = documents.passages
+    start = passage.text.index("Plan: Large")
+    location = documents.locate(passage.id, start, len(passage.text))
+    assert (location.line, location.start) == (6, None)
+
+
+def test_of_several_matches_the_context_decides() -> None:
+    """Against brute force: the only occurrence behind the words that precede the quote."""
+    rng = random.Random(1)
+    words = [rng.choice(["one", "two", "three", "four", "five", "six"]) for _ in range(400)]
+    text = FileText(" ".join(words))
+    for number in rng.sample(range(20, 380), 60):
+        quote, context = words[number : number + 5], words[number - 12 : number]
+        windows = [n for n in range(12, 396) if words[n - 12 : n + 5] == [*context, *quote]]
+        if len(windows) == 1:
+            start = len(" ".join(words[:number])) + 1
+            assert text.find(" ".join(quote), " ".join(context)) == (start, start + len(" ".join(quote)))
+
+
+def test_places_in_public_documents_hold_the_words_of_the_sentence() -> None:
+    data = find_data_dir()
+    if data is None:
+        pytest.skip("needs the public data sets (FACTGYM_DATA)")
+    total = located = 0
+    for folder in ("policies_basecamp", "policies_18f", "cuad/contracts"):
+        documents = CheckedDocuments(data / folder)
+        for passage in documents.passages:
+            for start, end in sentences(passage.text)[:2]:
+                location, total = documents.locate(passage.id, start, end), total + 1
+                if location.start is None or location.end is None:
+                    continue
+                located += 1
+                raw = (data / folder / location.document).read_text("utf-8-sig")
+                assert raw.count("\n", 0, location.start) + 1 == location.line
+                remaining = iter(WORDS.findall(raw[location.start : location.end].casefold()))
+                quote = re.sub(r"^\(?\w{1,4}[.)] ", "", passage.text[start:end])
+                assert all(word in remaining for word in WORDS.findall(quote.casefold()))
+    assert located > 0.95 * total
+
+
+def test_files_that_need_more_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("factgym.check.documents.find_spec", lambda name: None)
+    (tmp_path / "a.md").write_text("# A\n\nA rule holds for everybody.\n")
+    (tmp_path / "b.pdf").write_bytes(b"%PDF-1.4")
+    documents = CheckedDocuments(tmp_path)
+    assert [(file.path, "documents" in file.reason) for file in documents.skipped] == [("b.pdf", True)]
+    with pytest.raises(DataError, match="no such folder"):
+        CheckedDocuments(tmp_path / "none")
