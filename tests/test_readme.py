@@ -1,4 +1,4 @@
-"""Every command and example of the README and CONTRIBUTING runs; the generated pages are up to date."""
+"""Every command and example of the README, of the first pages and of CONTRIBUTING runs; the generated pages are up to date."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,13 @@ from commands import run_factgym, run_python
 from served import ADDRESS, served
 
 from factgym.cli.docs import pages
+from factgym.core import errors
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+QUICKSTART, CONCEPTS, INSTALL = [
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("quickstart", "concepts", "install")
+]
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -35,18 +40,43 @@ def factgym(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[
     return run_factgym(words[1:], folder, env={**os.environ, **env})
 
 
-@pytest.mark.parametrize("code", blocks("python"), ids=lambda code: code.splitlines()[0])
+@pytest.mark.parametrize(
+    "code", blocks("python", QUICKSTART + CONCEPTS), ids=lambda code: f"{code.splitlines()[0]} {len(code)}"
+)
 def test_python_examples_run(code, tmp_path):
     done = run([sys.executable, "-W", "error", "-c", code], tmp_path)
     assert done.returncode == 0, done.stderr
 
 
+def test_the_example_with_a_model_prints_what_the_readme_shows(tmp_path):
+    (code,) = blocks("python")
+    (output,) = blocks("text")
+    with served() as url:
+        done = run([sys.executable, "-W", "error", "-c", code.replace(ADDRESS, url)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == output
+
+
+def test_the_readme_is_short_and_its_links_lead_somewhere():
+    words = [word for word in README.split() if re.search("[A-Za-z]", word)]
+    assert len(words) < 700
+    for link in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / link).exists(), link
+
+
 def test_the_command_line_examples_run_in_order(tmp_path):
-    (session,) = [block for block in blocks("bash") if "pip install" not in block]
-    for line in session.strip().splitlines():
-        done = factgym(line, tmp_path)
-        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    with served() as url:
+        for block in blocks("bash", QUICKSTART):
+            for line in block.strip().splitlines():
+                done = factgym(line.replace(ADDRESS, url), tmp_path)
+                assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     assert (tmp_path / "runs" / "demo" / "index.html").exists()
+
+
+def test_every_extra_is_described():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    rows = [line.split("|")[1] for line in INSTALL.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == set(extras)
 
 
 def test_the_first_command_installs_and_evaluates(tmp_path):
@@ -62,7 +92,7 @@ def test_the_first_command_installs_and_evaluates(tmp_path):
 
 def test_examples_over_real_data_run(tmp_path, data_dir):
     paths = {"path/to/folder": "policies_basecamp", "path/to/contract_nli": "contract_nli"}
-    (session,) = [block for block in blocks("text") if "claimcheck-docs" in block]
+    (session,) = [block for block in blocks("text", QUICKSTART) if "claimcheck-docs" in block]
     for line in session.strip().splitlines():
         for name, real in paths.items():
             line = line.replace(name, str(data_dir / real))
@@ -71,32 +101,33 @@ def test_examples_over_real_data_run(tmp_path, data_dir):
 
 
 def test_examples_that_take_long_run_on_less(tmp_path):
-    """With a local server, and fewer episodes, than the lines say."""
+    """With fewer episodes than the lines say."""
     less = {
-        "eval": "-n 3 -k 2",
+        "benchmark claimcheck": "--only mixed -n 10",
         "benchmark seva": "--only generated -n 10",
         "evolve": "--rounds 1 --budget 12 --size 24 --material 40 --warm-up 24",
-        "audit": "-n 40",
-        "audit eve-proposer": "-n 10",
         "benchmark profact": "-n 10",
         "benchmark corver": "--only synthetic -n 20",
         "benchmark eve": "--only synthetic -n 10",
         "evolve eve": "--iterations 1 --batch 4 --rows 4 --group 2 --prompts 4 --samples 1",
         "filter": "-n 10",
     }
-    lines = [line for block in blocks("text") for line in block.strip().splitlines() if line.startswith("factgym")]
+    lines = [
+        line
+        for block in blocks("text", QUICKSTART)
+        for line in block.strip().splitlines()
+        if line.startswith("factgym")
+    ]
     lines = [line for line in lines if "path/to" not in line]
-    assert len(lines) == 10
-    with served() as url:
-        for line in lines:
-            _, command, name, *_ = line.split()
-            fewer = less.get(f"{command} {name}") or less[command]
-            done = factgym(f"{line.replace(ADDRESS, url)} {fewer}", tmp_path)
-            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    assert len(lines) == 8
+    for line in lines:
+        _, command, name, *_ = line.split()
+        done = factgym(f"{line} {less.get(f'{command} {name}') or less[command]}", tmp_path)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_benchmarks_run(tmp_path):
-    (session,) = [block for block in blocks("text") if "-m perf" in block]
+    (session,) = [block for block in blocks("text", INSTALL) if "-m perf" in block]
     small = {
         "env": ["--episodes", "5", "--repeats", "1"],
         "startup": ["--repeats", "1"],
@@ -124,6 +155,13 @@ def test_the_benchmarks_run(tmp_path):
 def test_generated_pages_are_up_to_date():
     for path, text in pages(ROOT).items():
         assert path.read_text("utf-8") == text, f"{path.name} is stale: run python -m factgym.cli.docs"
+
+
+def test_one_switch_turns_the_lines_that_install_extras(monkeypatch):
+    monkeypatch.setattr(errors, "RELEASED", True)
+    texts = "".join(pages(ROOT).values())
+    assert set(re.findall(r"pip install (-e )?'\.\[([\w-]+)", texts)) == {("-e ", "test")}
+    assert "pip install 'factgym[train]'" in texts
 
 
 def test_contributing_names_what_exists():

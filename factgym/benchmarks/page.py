@@ -18,7 +18,7 @@ from factgym.benchmarks.report import KINDS, Bar, Chart, Report, Styled, Table
 from factgym.benchmarks.tables import effort
 from factgym.benchmarks.tables import measures as group_measures
 from factgym.benchmarks.tables import sizes as group_sizes
-from factgym.core.errors import DataError, MissingExtraError
+from factgym.core.errors import DataError, MissingExtraError, install_command
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -99,6 +99,7 @@ def templates() -> Environment:
         "whole_interval": whole_interval,
         "label": label,
         "count_of": count,
+        "install_command": install_command,
         "query": lambda values: urlencode(values, errors="replace"),
         "sizes": group_sizes,
         "measures": group_measures,

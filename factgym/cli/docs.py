@@ -1,8 +1,9 @@
 """`python -m factgym.cli.docs [ROOT] [--certify ENV …]`: the pages that are generated from what runs.
 
-Writes one card per environment class family to `docs/environments/`, and the table of environments into the README. A
-card ends with the environment's certificate where `docs/environments/certificates` has one. `--certify` first writes
-those of the environments named, of all that need no data where none is.
+In the README: the tables of rewards and of trained policies. In `docs`: its first page (the README), one card per
+environment, the data sets, the command line, the names that `import factgym` exports, the changelog. In every page:
+the lines that install an extra. A card ends with the environment's certificate where `docs/environments/certificates`
+has one. `--certify` first writes those of the environments named, of all that need no data where none is.
 """
 
 from __future__ import annotations
@@ -10,23 +11,104 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import ConfigError
-from factgym.core.registry import EnvSpec, list_envs, make, spec
+import typer
 
-START, END = "<!-- environments -->", "<!-- /environments -->"
+import factgym
+from factgym.core.errors import INSTALL_LINE, ConfigError, install_command
+from factgym.core.registry import EnvSpec, list_envs, make, spec
+from factgym.datasets.base import load_data_sets
+
 CERTIFICATES = Path("docs/environments/certificates")
+RESULTS = Path("recipes/results")
 BUDGET, TASKS = 300, 100
 """Training episodes and fresh tasks of the certificates: a few seconds for each environment."""
 
+Rows = list[tuple[str, ...]]
 
-def table() -> str:
-    """The Markdown table of environments."""
-    rows = ["| environment | task |", "| --- | --- |"]
-    rows += [f"| `{entry.id}` | {entry.summary} |" for entry in map(spec, list_envs())]
-    return "\n".join(rows)
+
+def pages(root: Path) -> dict[Path, str]:
+    """Path -> text of every generated page, and of every other page whose lines of installation are generated."""
+    docs = root / "docs"
+    readme = (root / "README.md").read_text("utf-8")
+    for name, rows in (("rewards", reward_rows(root)), ("training", training_rows(root))):
+        readme = _between(readme, name, markdown_table(rows))
+    texts = {path: path.read_text("utf-8") for path in sorted(docs.rglob("*.md"))}
+    texts |= {
+        root / "README.md": readme,
+        docs / "index.md": _site_links(readme),
+        docs / "changelog.md": (root / "CHANGELOG.md").read_text("utf-8"),
+        docs / "contributing.md": (root / "CONTRIBUTING.md").read_text("utf-8"),
+        docs / "environments" / "index.md": environments_page(),
+        docs / "data.md": data_page(),
+        docs / "reference" / "commands.md": commands_page(),
+        docs / "reference" / "python.md": python_page(),
+    }
+    for env_id in list_envs():
+        texts[docs / "environments" / f"{env_id}.md"] = card(spec(env_id)) + certificate_section(root, env_id)
+    return {path: INSTALL_LINE.sub(lambda match: install_command(match[1]), text) for path, text in texts.items()}
+
+
+def markdown_table(rows: Rows) -> str:
+    """Return a Markdown table; the first row is its head."""
+    head, *body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([head, "| " + " | ".join("---" for _ in rows[0]) + " |", *body])
+
+
+def _between(text: str, name: str, content: str) -> str:
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    head, _, generated = text.partition(start)
+    return f"{head}{start}\n{content}\n{end}{generated.partition(end)[2]}"
+
+
+def _site_links(readme: str) -> str:
+    """The README as the first page of `docs`: its links lead from there."""
+    return readme.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
+
+
+def reward_rows(root: Path) -> Rows:
+    """What the scripted agents and the best exploits of each certificate earn, as a mean over its fresh tasks."""
+    rows: Rows = [("environment", "honest baseline", "teacher", "exploit that never judges", "best exploit", "oracle")]
+    for env_id in list_envs():
+        path = root / CERTIFICATES / f"{env_id}.json"
+        if path.is_file():
+            value = json.loads(path.read_text("utf-8"))
+            scripted = {role: _reward(estimate["value"]) for role, estimate in value["scripted"].items()}
+            best = max(entry["reward"]["value"] for entry in value["strategies"])
+            means = _reward(value["baseline"]["value"]), scripted.get("teacher", "")
+            rows.append(
+                (f"`{env_id}`", *means, _reward(value["without_judgement"]), _reward(best), scripted["oracle"])
+            )
+    return rows
+
+
+def _reward(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def training_rows(root: Path) -> Rows:
+    """What the recipes with stored results earn on test tasks, before and after each stage, with the paired difference."""
+    rows: Rows = [("recipe", "untrained", "tuned on a teacher", "after GRPO", "GRPO − tuned, in pairs")]
+    for path in sorted((root / RESULTS).glob("*.json")):
+        test = json.loads(path.read_text("utf-8"))["splits"]["test"]
+        start, tuned, last = (_reward(score["reward"]) for score in test["scores"].values())
+        difference = next(row for row in test["differences"] if (row["before"], row["after"]) == ("0-sft", "1-grpo"))
+        value, low, high = difference["scores"]["reward"]
+        rows.append((f"`{path.stem}`", start, tuned, last, f"{value:+.2f} [{low:.2f}, {high:.2f}]"))
+    return rows
+
+
+def environments_page() -> str:
+    """The table of all environments, with links to their cards."""
+    rows: Rows = [("environment", "task")]
+    rows += [(f"[`{entry.id}`]({entry.id}.md)", entry.summary) for entry in map(spec, list_envs())]
+    return (
+        f"# Environments\n\n{markdown_table(rows)}\n\n`path=…` marks those that read files of yours; all others need "
+        "none. `factgym info ENV` prints a card with its settings and scripted agents.\n"
+    )
 
 
 def card(entry: EnvSpec) -> str:
@@ -39,15 +121,72 @@ def card(entry: EnvSpec) -> str:
     )
 
 
-def pages(root: Path) -> dict[Path, str]:
-    """Path -> text of every generated page."""
-    readme = (root / "README.md").read_text("utf-8")
-    head, _, generated = readme.partition(START)
-    tail = generated.partition(END)[2]
-    texts = {root / "README.md": f"{head}{START}\n{table()}\n{END}{tail}"}
-    for env_id in list_envs():
-        texts[root / "docs" / "environments" / f"{env_id}.md"] = card(spec(env_id)) + certificate_section(root, env_id)
-    return texts
+def data_page() -> str:
+    """The public data sets that the readers know, with their licences."""
+    used = {
+        "attribution": "Claims and sources: `seva-…`",
+        "questions": "Questions: `corver-qa` and `corver-qa-search` with `source=…`",
+        "multihop": "Questions with gold evidence: `eve-solver` with `source=…`",
+    }
+    parts = [
+        "# Data sets\n\nNo data set is part of the package. Download what you need, name the file or its folder with "
+        "`path=…`, or set `FACTGYM_DATA` to a folder that holds them under these names. Licences are those that the "
+        "authors state; they are yours to keep. Files of your own are read by their columns, which an error names. "
+        "ContractNLI (CC BY 4.0) goes to `claimcheck-contracts`, AVeriTeC (CC BY-NC 4.0) to `profact`: [guide]"
+        "(guides/profact.md)."
+    ]
+    for family, title in used.items():
+        rows: Rows = [("name", "licence", "split", "files, the first that exists")]
+        for data_set in load_data_sets(family).values():
+            for split, files in data_set.splits.items():
+                names = ", ".join(f"`{file}`" for file in files)
+                rows.append((f"`{data_set.name}`", data_set.licence, f"`{split}`", names))
+        parts.append(f"## {title}\n\n{markdown_table(rows)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options, as `--help` has them."""
+    root = typer.main.get_command(factgym_app())
+    return "# The command line\n\n" + "\n\n".join(_command_parts("factgym", root)) + "\n"
+
+
+def factgym_app() -> typer.Typer:
+    """The application; it imports every command."""
+    from factgym.cli.main import app
+
+    return app
+
+
+def _command_parts(name: str, command: Any) -> Iterator[str]:
+    under = getattr(command, "commands", {})
+    if not under:
+        yield f"## {name}\n\n{inspect.cleandoc(command.help or '')}"
+        rows: Rows = [("argument", "default", "")]
+        for parameter in command.params:
+            names = [*parameter.opts, *parameter.secondary_opts]
+            label = (parameter.name or "").upper() if parameter.param_type_name == "argument" else ", ".join(names)
+            default = parameter.default
+            default_text = "" if default is None or callable(default) or default in ((), [], False) else f"`{default}`"
+            text = " ".join(str(getattr(parameter, "help", None) or "").split())
+            rows.append((f"`{label}`", default_text, text))
+        if len(rows) > 1:
+            yield markdown_table(rows)
+    for child, value in under.items():
+        yield from _command_parts(f"{name} {child}", value)
+
+
+def python_page() -> str:
+    """The names that `import factgym` exports, for mkdocstrings to fill from their docstrings."""
+    parts = ["# Python\n\nThe names that `import factgym` exports."]
+    for name in sorted(factgym.__all__, key=str.lower):
+        if name.startswith("__"):
+            continue
+        value = getattr(factgym, name)
+        module = getattr(value, "__module__", None)
+        home = module if module and module.startswith("factgym") else "factgym.core.policy"
+        parts.append(f"::: {home}.{name}")
+    return "\n\n".join(parts) + "\n"
 
 
 def certificate_section(root: Path, env_id: str) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from factgym.cli import options
 from factgym.cli.display import Display, Termination
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from factgym.training.recipes.run import TrainingProgress
@@ -196,7 +196,7 @@ def _trackio(folder: Path) -> _Logger:
     try:
         import trackio
     except ImportError:
-        raise ConfigError("--trackio needs Trackio: pip install 'factgym[trackio]'") from None
+        raise MissingExtraError("--trackio", "trackio") from None
     # Trackio prints; a folder's run goes on after an interruption. Without a server's name it writes a file of SQLite.
     with redirect_stdout(StringIO()):
         run = trackio.init(

@@ -8,8 +8,20 @@ The command line prints `str(error)` on one line and exits with code 2; a librar
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from typing import Any
+
+RELEASED = False
+"""Whether the package is on PyPI. `python -m factgym.cli.docs .` writes the lines of installation into every page."""
+
+INSTALL_LINE = re.compile(r"pip install (?:-e )?['\"](?:factgym|\.)\[(?!test|lint|docs)([\w,-]+)\]['\"]")
+"""A line that installs extras, but those for work on the checkout itself."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra: from a checkout, until the package is released."""
+    return f"pip install 'factgym[{extra}]'" if RELEASED else f"pip install -e '.[{extra}]'"
 
 
 class FactgymError(Exception):
@@ -32,7 +44,7 @@ class MissingExtraError(FactgymError, ImportError):
     """An optional dependency is absent; the message names the extra that brings it."""
 
     def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'factgym[{extra}]'")
+        super().__init__(f"{feature} needs the extra '{extra}': {install_command(extra)}")
         self.feature = feature
         self.extra = extra
 

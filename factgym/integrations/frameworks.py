@@ -23,7 +23,7 @@ from operator import or_
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from factgym.core.config import EnvConfig, Settings, build_checked
-from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
+from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean, install_command
 from factgym.core.registry import spec
 
 SHUTDOWN_SECONDS = 3
@@ -63,7 +63,7 @@ def require_versions(name: str, extra: str, bounds: Mapping[str, tuple[Version, 
             lowest, below = (".".join(map(str, bound)) for bound in (low, high))
             raise ConfigError(
                 f"{package} {installed} does not fit the {name} integration, which needs {package}>={lowest},<{below}: "
-                f"pip install -U 'factgym[{extra}]'"
+                f"{install_command(extra)}"
             )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import factgym
+from factgym.core.errors import install_command
 from factgym.core.registry import spec
 from factgym.integrations.frameworks import Setting, json_quote, render_template, settings_of
 from factgym.integrations.session import Session, self_contained, training_config
@@ -49,6 +50,7 @@ def packages(root: Path) -> dict[Path, str]:
             "tags": json.dumps([*_TAGS, *(["tool-use", "multi-turn"] if multi_turn else [])]),
             "verifiers": json_quote(VERIFIERS),
             "factgym": json_quote(f"factgym[verifiers]=={factgym.__version__}"),
+            "install": install_command("verifiers"),
             "summary": entry.summary,
             "settings": "\n".join(_setting_rows(settings_of(env_id))),
             "split": _split_sentence(env_id),

@@ -16,7 +16,14 @@ from tiny_env import TinyEnv
 
 import factgym
 from factgym.core import errors, registry
-from factgym.core.errors import ConfigError, FactgymError, MissingExtraError, UnknownEnvError, did_you_mean
+from factgym.core.errors import (
+    ConfigError,
+    FactgymError,
+    MissingExtraError,
+    UnknownEnvError,
+    did_you_mean,
+    install_command,
+)
 from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec, list_envs, load_attribute, make, register, spec
 
@@ -285,7 +292,7 @@ def test_a_missing_extra_names_the_command_that_brings_it() -> None:
     assert error.extra == "dense"
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.extra) == (str(error), "dense")
-    assert str(error) == "the dense index needs the extra 'dense': pip install 'factgym[dense]'"
+    assert str(error) == f"the dense index needs the extra 'dense': {install_command('dense')}"
 
 
 @pytest.mark.parametrize(

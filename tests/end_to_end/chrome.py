@@ -1,7 +1,7 @@
 """A real headless Chromium for tests, driven over its debugging pipe; nothing but the standard library.
 
 The browser speaks JSON messages that end in NUL on file descriptors 3 (in) and 4 (out). It gets a profile folder of its
-own and no network.
+own and no network but this machine's.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FLAGS = (
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 _TIMEOUT = 300.0
 
@@ -39,7 +39,9 @@ def find_chromium() -> str | None:
 
 
 class Chromium:
-    """One browser with one page; a context manager."""
+    """One browser with one page; a context manager. origin: a server of the test, which pages may ask."""
+
+    origin = "file:/"
 
     def __init__(self, binary: str, profile: Path) -> None:
         down, self._to = os.pipe()
@@ -171,6 +173,8 @@ class Chromium:
                 complaints.append(f"log: {params['entry']['text']}"[:500])
             elif method == "Runtime.consoleAPICalled":
                 complaints.append(f"console: {params['args']}"[:500])
-            elif method == "Network.requestWillBeSent" and params["request"]["url"][:6] not in ("file:/", "about:"):
+            elif method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(
+                ("file:/", "about:", "data:", self.origin)
+            ):
                 complaints.append(f"request: {params['request']['url']}"[:500])
         return complaints

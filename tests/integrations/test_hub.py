@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import factgym
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, install_command
 from factgym.integrations.frameworks import make_arguments, settings_of
 from factgym.integrations.hub import module_of, packages
 from factgym.integrations.session import Session, self_contained
@@ -152,4 +152,4 @@ def test_a_missing_framework_is_named_with_its_extra() -> None:
         "except MissingExtraError as error:\n    sys.stdout.write(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "The verifiers integration needs the extra 'verifiers': pip install 'factgym[verifiers]'"
+    assert done.stdout == f"The verifiers integration needs the extra 'verifiers': {install_command('verifiers')}"

@@ -27,7 +27,7 @@ from verl.utils.dataset.rl_dataset import collate_fn, get_dataset_class
 from verl.utils.import_utils import load_extern_object
 
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, install_command
 from factgym.integrations.session import Session, self_contained
 from factgym.integrations.verl import compute_score, config_text, table, write_rows
 from factgym.integrations.verl.loop import FactAgentLoop
@@ -237,7 +237,7 @@ def test_a_missing_framework_is_named_with_its_extra() -> None:
         "except MissingExtraError as error:\n    sys.stdout.write(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "The verl integration needs the extra 'verl': pip install 'factgym[verl]'"
+    assert done.stdout == f"The verl integration needs the extra 'verl': {install_command('verl')}"
 
 
 RECIPE = {
