@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from factgym.integrations.session import Session
-from perf.integrations.compare import Integration, Recorded, awaited_sequentially, hermes, sequentially
+from perf.integrations.compare import Integration, Recorded, awaited_sequentially, hermes, own_split, sequentially
 
 
 def session(env_id: str) -> Integration:
@@ -110,7 +110,7 @@ def trl(env_id: str) -> Integration:
     """One rollout as `StopWhenDone` plays it. Raises MissingExtraError where TRL is not installed."""
     from factgym.integrations.trl import environment_factory
 
-    env = environment_factory(env_id)()
+    env = environment_factory(env_id, **own_split(env_id))()
     decoded = _Decoder()
     sampled: dict[int, list[tuple[dict[str, Any], str]]] = {}
 
@@ -157,7 +157,7 @@ def openenv(env_id: str) -> Integration:
     """A session as the server plays it. Raises MissingExtraError where OpenEnv is not installed."""
     from factgym.integrations.openenv import FactAction, environment_class
 
-    env = environment_class(env_id)()
+    env = environment_class(env_id, own_split(env_id))()
 
     def play(recorded: Recorded) -> float:
         result = env.reset(task=recorded.task)

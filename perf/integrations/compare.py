@@ -77,6 +77,12 @@ class UnequalError(FactgymError):
     """An integration returned another reward than `reset` and `step`, or other tokens: its speed is meaningless."""
 
 
+def own_split(env_id: str) -> dict[str, str]:
+    """Return the split that `make` takes, as a setting: integrations would take that of training."""
+    split = getattr(make(env_id).config, "chosen_split", None)
+    return {"split": split} if split else {}
+
+
 def record(env: Env[Any], episodes: int) -> list[Recorded]:
     """Record the oracle's episodes of the first tasks.
 

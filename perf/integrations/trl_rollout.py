@@ -14,7 +14,7 @@ from typing import Any
 
 from factgym.core.errors import MissingExtraError
 from factgym.core.registry import make
-from perf.integrations.compare import Integration, Recorded, UnequalError, called
+from perf.integrations.compare import Integration, Recorded, UnequalError, called, own_split
 from perf.integrations.tiny_model import model, sampled, texts_of, tokenizer
 
 _LONG = 500_000
@@ -28,7 +28,7 @@ def integration(env_id: str) -> Integration:
         import trl  # noqa: F401
     except ModuleNotFoundError as missing:
         raise MissingExtraError("A rollout of TRL's", "trl") from missing
-    return _Batches(env_id, environment_factory(env_id)).integration()
+    return _Batches(env_id, environment_factory(env_id, **own_split(env_id))).integration()
 
 
 class _Batches:
@@ -70,7 +70,7 @@ class _Batches:
             return kind(
                 model=model(self._tokenizer),
                 args=_arguments(self._folder.name),
-                train_dataset=dataset(self.env_id, limit=2),
+                train_dataset=dataset(self.env_id, limit=2, **own_split(self.env_id)),
                 processing_class=self._tokenizer,
                 environment_factory=factory,
             )

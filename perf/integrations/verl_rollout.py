@@ -16,7 +16,15 @@ from typing import Any
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from perf.integrations.compare import ENV, Integration, Recorded, UnequalError, awaited_sequentially, called
+from perf.integrations.compare import (
+    ENV,
+    Integration,
+    Recorded,
+    UnequalError,
+    awaited_sequentially,
+    called,
+    own_split,
+)
 from perf.integrations.tiny_model import CHATML, sampled, texts_of, tokenizer
 
 _LONG = ("data.max_prompt_length=100000", "data.max_response_length=500000")
@@ -117,7 +125,9 @@ class _Rollouts:
         from factgym.integrations.verl.rows import table
 
         env = self.env
-        (row,) = table(env.env_spec.id, limit=1, start=env.tasks.index_of(episode.task)).to_pylist()
+        (row,) = table(
+            env.env_spec.id, **own_split(env.env_spec.id), limit=1, start=env.tasks.index_of(episode.task)
+        ).to_pylist()
         return sampled(self._tokenizer, episode), {**row, "raw_prompt": row["prompt"]}
 
 

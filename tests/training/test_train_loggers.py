@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from factgym.cli.train import _tensorboard, _trackio, scalars_of
+from factgym.cli.train import _tensorboard, scalars_of
 
 STEP = {"stage": 0, "kind": "grpo", "step": 3, "total_step": 7, "loss": 0.5, "components": {"quote": 0.25}}
 HELD_OUT = {
@@ -38,16 +41,25 @@ def test_tensorboard_has_every_scalar_at_the_step_of_the_run(tmp_path: Path) -> 
     }
 
 
-def test_trackio_has_every_scalar_in_a_database_on_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))  # read when Trackio is imported
+LOG_WITH_TRACKIO = """
+import json, sys
+from pathlib import Path
+from factgym.cli.train import _trackio, scalars_of
+
+for line in json.loads(sys.argv[2]):  # a run each: the command goes on with the same one
+    logger = _trackio(Path(sys.argv[1]))
+    logger.log(scalars_of(line), line["total_step"])
+    logger.close()
+"""
+
+
+def test_trackio_has_every_scalar_in_a_database_on_this_machine(tmp_path: Path) -> None:
     pytest.importorskip("trackio", reason="needs factgym[trackio]")
-    for line in (STEP, HELD_OUT):  # twice: the command goes on with the same run
-        logger = _trackio(tmp_path / "my-run")
-        logger.log(scalars_of(line), line["total_step"])  # type: ignore[arg-type]
-        logger.close()
-    assert not capsys.readouterr().out
+    # A process of its own: Trackio reads the folder of its database when it is imported, which other tests do too.
+    command = [sys.executable, "-c", LOG_WITH_TRACKIO, str(tmp_path / "my-run"), json.dumps([STEP, HELD_OUT])]
+    environment = {**os.environ, "TRACKIO_DIR": str(tmp_path / "trackio")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
     (database,) = (tmp_path / "trackio").glob("*.db")
     rows = sqlite3.connect(database).execute("SELECT run_name, step, metrics FROM metrics").fetchall()
     assert {(name, step) for name, step, _ in rows} == {("my-run", 7)}
