@@ -34,7 +34,7 @@ from factgym.rewards.profact.wordnet import synonyms
 from perf.meteor import measure_meteor
 from perf.wordnet_table import build_table
 
-NLTK = "needs NLTK: pip install 'factgym[nltk]'"
+NLTK = "needs the extra 'nltk'"
 
 
 def wordnet_folder() -> Path:
