@@ -26,6 +26,7 @@ from factgym.agents.runs.files import write_json
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.answers import AgentReport, distinct_names, group_runs, manifest_text
 from factgym.benchmarks.formats import count, decimal
+from factgym.benchmarks.losses import find_losses
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Report
 from factgym.benchmarks.terminal import render_report
@@ -285,7 +286,7 @@ class Benchmark:
                 evaluation = replace(evaluation, runs=read)
             else:
                 evaluation = self._play(evaluation, on_start)
-            outcome = self.evaluate(evaluation)
+            outcome = _with_losses(self.evaluate(evaluation), evaluation.runs)
         files: tuple[Path, ...] = ()
         if not recorded or request.out is not None:
             files = (self.folder(request) / PAGE, self.folder(request) / NUMBERS)
@@ -348,6 +349,24 @@ class Benchmark:
             )
             runs.append(RecordedRun(data_set.name, name, run, time.perf_counter() - started))
         return replace(evaluation, runs=tuple(runs), data_sets=data_sets, agents=names)
+
+
+def _with_losses(outcome: Outcome, runs: Sequence[RecordedRun]) -> Outcome:
+    """Add notes and numbers where the lost episodes of a run differ from its scored ones."""
+    notes, numbers = list(outcome.report.notes), outcome.numbers
+    for run in runs:
+        losses = find_losses(run.run.episodes()) if run.run.failed else None
+        if losses is None:
+            continue
+        notes += [f"{run.agent} on {run.data_set}: {sentence}" for sentence in losses.sentences()]
+        key = {"data_set": run.data_set, "agent": run.agent}
+        if isinstance(numbers, dict):
+            numbers.setdefault("losses", []).append({**key, **losses.to_dict()})
+        else:
+            for result in numbers:
+                if key.items() <= result.items():
+                    result["losses"] = losses.to_dict()
+    return replace(outcome, report=replace(outcome.report, notes=tuple(notes)))
 
 
 def baselines(env_id: str) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from factgym.agents.runs.read import Run, read_run
 from factgym.benchmarks.formats import decimal, interval, signed
+from factgym.benchmarks.losses import Losses, find_losses
 from factgym.benchmarks.records import gold_of, is_malformed, is_scored, numbers, verdict_of
 from factgym.benchmarks.report import Note, Report, Section, Table, make_table
 from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
@@ -34,13 +35,17 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """Differences by name, the reward's first. tasks: that both have scored; unscored: episodes of each that have no score."""
+    """Differences by name, the reward's first. tasks: that both have scored; unscored: episodes of each that have no score.
+
+    losses: of each, whether its lost episodes differ from the scored ones.
+    """
 
     names: tuple[str, str]
     tasks: int
     unscored: tuple[int, int]
     only: tuple[int, int]
     differences: tuple[Difference, ...]
+    losses: tuple[Losses | None, Losses | None] = (None, None)
 
     def find(self, name: str) -> Difference:
         """Return a value's difference by its name. Raises ConfigError."""
@@ -63,7 +68,14 @@ class RunComparison:
             }
             for row in self.differences
         }
-        return {"runs": list(self.names), "tasks": self.tasks, "unscored": list(self.unscored), "values": rows}
+        losses = [None if part is None else part.to_dict() for part in self.losses]
+        return {
+            "runs": list(self.names),
+            "tasks": self.tasks,
+            "unscored": list(self.unscored),
+            "losses": losses,
+            "values": rows,
+        }
 
 
 def compare_runs(first: Run, second: Run) -> RunComparison:
@@ -90,7 +102,12 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
         (unscored_a, unscored_b),
         (len(a) - len(common), len(b) - len(common)),
         tuple(rows),
+        (_losses(first), _losses(second)),
     )
+
+
+def _losses(run: Run) -> Losses | None:
+    return find_losses(run.episodes()) if run.failed else None
 
 
 def check_comparable(first: Run, second: Run) -> None:
@@ -178,6 +195,8 @@ def _notes(comparison: RunComparison) -> Iterator[Note]:
     for name, unscored, only in zip(comparison.names, comparison.unscored, comparison.only, strict=True):
         if unscored or only:
             yield Note(f"{name}: {unscored} episodes without a score, {only} tasks that the other run has not scored")
+    for name, losses in zip(comparison.names, comparison.losses, strict=True):
+        yield from (Note(f"{name}: {sentence}") for sentence in (losses.sentences() if losses else ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from factgym.benchmarks.costs import PriceTable, UsageSummary, UsageTally
+from factgym.benchmarks.losses import Losses, LossTally
 from factgym.benchmarks.records import (
     fault_of,
     gold_of,
@@ -196,7 +197,8 @@ class RunSummary:
     factors by component) are those of the reports. recall: gold label -> share of its episodes that got this label.
     accuracy and macro_recall are empty, and confusion None, where tasks have no gold label. turns: per episode.
     malformed: share of actions that were no valid call. stops: reason -> episodes. usage: None when no record has
-    any. groups: None unless tasks were sampled several times.
+    any. groups: None unless tasks were sampled several times. losses: whether the lost episodes differ from the scored; None
+    unless there are both.
     """
 
     env: str
@@ -227,10 +229,11 @@ class RunSummary:
     surfaces: tuple[Surface, ...]
     usage: UsageSummary | None
     groups: GroupSummary | None
+    losses: Losses | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-        return asdict(self)
+        return {**asdict(self), "losses": self.losses.to_dict() if self.losses else None}
 
 
 def summarise(
@@ -252,6 +255,7 @@ class _Tally:
     """Everything that a summary needs of the episodes seen so far: some numbers of each."""
 
     usage: UsageTally
+    losses: LossTally = field(default_factory=LossTally)
     groups: dict[int, list[GradedSample]] = field(default_factory=dict)
     names: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
     splits: set[str] = field(default_factory=set)
@@ -281,6 +285,7 @@ class _Tally:
         self.stops[str(episode.get("stop"))] += 1
         task = self.task_numbers.setdefault(str(episode.get("task")), len(self.task_numbers))
         self.usage.add(task, episode)
+        self.losses.add(episode)
         if has_fault(episode):
             cause, message = fault_of(episode)
             self.causes[cause] += 1
@@ -373,6 +378,7 @@ class _Tally:
             surfaces=tuple(surfaces),
             usage=self.usage.summary(),
             groups=summarise_groups(self.groups.values()),
+            losses=self.losses.losses(),
         )
 
 

@@ -90,6 +90,9 @@ def _heading(summary: RunSummary, notes: Iterable[str]) -> RenderableType:
         text.append(f", {summary.unscored:,} not scored", "yellow")
     if summary.errors:
         text.append(f"\n{fault_sentence(summary)}", "yellow")
+    if summary.losses is not None:
+        for sentence in summary.losses.sentences():
+            text.append(f"\n{printable(sentence, _NOTE_CHARS)}", "bold yellow")
     for note in notes:
         text.append(f"\n{printable(note, _NOTE_CHARS)}", "yellow")
     text.append("\n")

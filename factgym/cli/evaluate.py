@@ -37,6 +37,7 @@ def evaluate(
     timeout: options.Timeout = None,
     max_errors: options.MaxErrors = None,
     prices: options.Prices = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file.")] = None,
     ray: options.Ray = None,
     ray_workers: options.RayWorkers = None,
     ray_gpus: options.RayGpus = 0.0,
@@ -47,6 +48,7 @@ def evaluate(
     from factgym.agents.resolve import find_agent, honest_baseline
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.collect import collect
+    from factgym.agents.runs.files import write_json
     from factgym.agents.runs.read import read_run
     from factgym.agents.runs.write import free_folder, last_folder
     from factgym.benchmarks.benchmark import folder_name
@@ -84,6 +86,8 @@ def evaluate(
         console.print(render_summary(summary, notes))
         files = f"Episodes: {folder / 'episodes.jsonl'}\nBrowse:   factgym view {folder}"
         console.print(files, markup=False, soft_wrap=True)
+        if json_file is not None:
+            write_json(json_file, {**summary.to_dict(), "notes": notes})
     raise_stop(console, stop, folder, f"--resume --out {folder}")
     if summary.n and not summary.scored:
         console.print(f"No episode was scored: continue with --resume --out {folder}", markup=False, soft_wrap=True)

@@ -23,11 +23,15 @@ _MAX_WARNINGS = 10
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A readable run. `manifest` is empty when the file is missing; `notes` are sentences for people."""
+    """A readable run. `manifest` is empty when the file is missing; `notes` are sentences for people.
+
+    failed: episodes that an infrastructure fault ended.
+    """
 
     folder: Path
     manifest: Mapping[str, Any]
     notes: tuple[str, ...]
+    failed: int
     _end: int
     _superseded: frozenset[int]
 
@@ -69,17 +73,17 @@ def read_run(folder: str | Path) -> Run:
         manifest = _json_object(manifest_path.read_bytes(), str(manifest_path))
     else:
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
-    end, count, torn, superseded = _scan(path)
+    end, count, torn, superseded, failed = _scan(path)
     if torn:
         notes.append(f"The last line of {EPISODES} is cut off (the run was interrupted) and is left out.")
     n, k = manifest.get("n"), manifest.get("k", 1)
     if isinstance(n, int) and isinstance(k, int) and n * k > count:
         notes.append(f"The run is incomplete: {count} of {n * k} episodes.")
-    return Run(folder, manifest, tuple(notes), end, frozenset(superseded))
+    return Run(folder, manifest, tuple(notes), failed, end, frozenset(superseded))
 
 
-def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
-    """End of the last usable line in bytes, episodes, whether the last line is torn, lines of superseded episodes.
+def _scan(path: Path) -> tuple[int, int, bool, set[int], int]:
+    """End of the last usable line in bytes, episodes, whether the last line is torn, lines of superseded episodes, failed ones.
 
     An episode that was played again counts once. A broken line is left for the pass that reads it.
     """
@@ -94,7 +98,7 @@ def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
             except (ValueError, RecursionError):
                 episode = None
             if episode is None and not line.endswith(b"\n"):
-                return end, count, True, superseded
+                return end, count, True, superseded, len(failed)
             end += len(line)
             count += bool(line.strip())
             if not isinstance(episode, dict):
@@ -105,7 +109,7 @@ def _scan(path: Path) -> tuple[int, int, bool, set[int]]:
                 count -= 1
             if episode.get("error") is not None:
                 failed[key] = number
-    return end, count, False, superseded
+    return end, count, False, superseded, len(failed)
 
 
 def _check_episode(episode: Mapping[str, Any], where: str) -> None:

@@ -133,6 +133,8 @@ def _values(run: Viewed, summary: RunSummary, policy: str) -> dict[str, Any]:
     notes = [*run.notes, *run.warnings]
     if summary.errors:
         notes.append(fault_sentence(summary))
+    if summary.losses is not None:
+        notes += summary.losses.sentences()
     if summary.unscored:
         notes.append(f"{count(summary.unscored, 'episode')} not scored.")
     environment = summary.env or str(run.manifest.get("env") or "run")
