@@ -177,6 +177,11 @@ class Checker:
         """The agent as it was named."""
         return self._agent.name
 
+    @property
+    def resolved_agent(self) -> Agent:
+        """The agent itself, for further checkers that share it."""
+        return self._agent
+
     def check(self, answers: Iterable[Answer]) -> list[CheckedAnswer]:
         """Check answers, in order. Raises RunAbortedError where the agent's infrastructure fails for good."""
         return asyncio.run(self.check_async(answers))

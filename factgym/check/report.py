@@ -103,22 +103,28 @@ def report_page(answers: Sequence[CheckedAnswer], checker: Checker) -> str:
     """Return the page: claims beside the documents, with the quotes highlighted. All foreign text is escaped."""
     import factgym
 
-    claims = [claim for answer in answers for claim in answer.claims]
-    numbers = {id(claim): number for number, claim in enumerate(claims, start=1)}
     values = {
         "title": "Checked against the documents",
         "by": f"factgym {factgym.__version__}, {checker.agent_name}",
         "policy": STATIC_POLICY,
         "styles": ("base.css", "check.css"),
-        "summary": summary_line(answers),
-        "skipped": [f"{file.path}: {file.reason}" for file in checker.documents.skipped],
-        **page_parts(answers, checker, numbers),
+        **page_values(answers, checker),
     }
     return fill_template("check.html", values)
 
 
-def page_parts(answers: Sequence[CheckedAnswer], checker: Checker, numbers: dict[int, int]) -> dict[str, Any]:
-    """Return the parts of a page that templates show: answers with their claims, and documents with their quotes."""
+def page_values(answers: Sequence[CheckedAnswer], checker: Checker) -> dict[str, Any]:
+    """Return the arguments of the template macro `result`: summary, unread files, answers with claims, documents with quotes."""
+    claims = [claim for answer in answers for claim in answer.claims]
+    numbers = {id(claim): number for number, claim in enumerate(claims, start=1)}
+    return {
+        "summary": summary_line(answers),
+        "skipped": [f"{file.path}: {file.reason}" for file in checker.documents.skipped],
+        **_page_parts(answers, checker, numbers),
+    }
+
+
+def _page_parts(answers: Sequence[CheckedAnswer], checker: Checker, numbers: dict[int, int]) -> dict[str, Any]:
     claims = [claim for answer in answers for claim in answer.claims]
     quotes = [
         (quote, numbers[id(claim)], claim.status) for claim in claims if not claim.error for quote in claim.quotes

@@ -1,4 +1,4 @@
-"""`factgym serve {mcp,openenv} ENV`, `factgym serve retrieval SOURCE`: environments and corpora, served to programs."""
+"""`factgym serve {mcp,openenv} ENV`, `serve retrieval SOURCE`, `serve check FOLDER`: environments, corpora, `factgym check`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,36 @@ import asyncio
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from factgym.cli.check import CheckAgent
 from factgym.cli.options import (
+    AgentSettings,
+    BaseUrl,
     CountSemantics,
     CountTokenizer,
     CountWindow,
     DataPath,
     EnvId,
     IndexSettings,
+    MaxTokens,
     Reward,
     Seed,
     Settings,
     Split,
+    Temperature,
     parse_settings,
 )
 from factgym.core.errors import ConfigError
 
+if TYPE_CHECKING:
+    from factgym.check.checker import Checker
+
 serve_app = typer.Typer(
-    help="Serve an environment or a corpus to programs that speak a protocol.", no_args_is_help=True
+    help="Serve an environment or a corpus to programs that speak a protocol, or `factgym check` to people.",
+    no_args_is_help=True,
 )
 
 
@@ -207,3 +216,69 @@ def serve_counts(
         print(f"Serving counts of {title} at {url}", file=sys.stderr, flush=True)
 
     asyncio.run(serve_asgi(server.app, host, port, ready))
+
+
+@serve_app.command("check")
+def serve_check(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Documents to choose from: folders, or single files.")
+    ],
+    agent: CheckAgent = "nli",
+    base_url: BaseUrl = None,
+    temperature: Temperature = None,
+    max_tokens: MaxTokens = None,
+    agent_settings: AgentSettings = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Claims of a text at a time.")] = 8,
+    max_text_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of a text.")] = 20_000,
+    max_running: Annotated[int, typer.Option(min=1, help="Texts that are checked at a time.")] = 2,
+    max_waiting: Annotated[int, typer.Option(min=0, help="Texts that wait; one more is refused.")] = 16,
+    max_seconds: Annotated[float, typer.Option(min=1, help="A longer check is given up.")] = 300,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FACTGYM_TOKEN",
+            help="A secret that requests have to bring; needed with another --host.",
+            show_envvar=True,
+        ),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Another than this machine's own needs --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+) -> None:
+    """Serve `factgym check` as a web page and a JSON API: paste a text, choose documents, see verdicts and quotes."""
+    from factgym.integrations.check_server import CheckLimits, CheckServer, is_loopback
+    from factgym.integrations.frameworks import serve_app as serve_asgi
+
+    if token is None and not is_loopback(host):
+        raise ConfigError(f"--host {host} opens the server to other machines: give a --token as well")
+    settings = parse_settings(
+        agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
+    )
+    limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
+    server = CheckServer(_checkers(folders, agent, settings, concurrency), limits=limits, token=token)
+
+    def ready(url: str) -> None:
+        print(f"Checking texts at {url}", file=sys.stderr, flush=True)
+
+    asyncio.run(serve_asgi(server.app, host, port, ready))
+
+
+def _checkers(folders: list[Path], agent: str, settings: dict[str, Any], concurrency: int) -> dict[str, Checker]:
+    """Checkers that share an agent, by the name of their folder."""
+    from factgym.check.checker import Checker
+    from factgym.check.documents import CheckedDocuments
+
+    checkers: dict[str, Checker] = {}
+    for folder in folders:
+        label = folder.resolve().name
+        if label in checkers:
+            raise ConfigError(f"two of the folders are called {label!r}: rename one of them")
+        documents = CheckedDocuments(folder)
+        first = next(iter(checkers.values()), None)
+        checkers[label] = (
+            Checker(documents, agent, settings, concurrency)
+            if first is None
+            else Checker(documents, first.resolved_agent, concurrency=concurrency)
+        )
+        for file in documents.skipped:
+            print(f"Not read: {label}/{file.path}: {file.reason}", file=sys.stderr)
+    return checkers
