@@ -40,9 +40,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class StratumLosses:
-    """Losses by the values of one property of tasks. p: corrected. lost: value -> lost episodes and all of them."""
+    """Losses by the values of a property of tasks, `name`. p: corrected. lost: value -> lost episodes and all of them."""
 
-    property: str
+    name: str
     p: float
     lost: Mapping[str, tuple[int, int]]
 
@@ -99,7 +99,7 @@ class Losses:
                     f"{percent(stratum.lost[value][0] / stratum.lost[value][1])} of {value!r}" for value in (high, low)
                 )
                 yield (
-                    f"Lost episodes differ from scored ones in {stratum.property} (permutation test, p = {p_value(stratum.p)}): "
+                    f"Lost episodes differ from scored ones in {stratum.name} (permutation test, p = {p_value(stratum.p)}): "
                     f"lost are {', but '.join(shares)}. The scores lean to the latter."
                 )
 
