@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,7 +27,10 @@ LONGEST = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let pytest-xdist take files in our order, not those with the most tests first: the longest have few."""
+    """Give each worker one thread, and let pytest-xdist take files in our order: the longest have few tests."""
+    # Threads of BLAS and OpenMP in as many processes as cores wait for each other. Read when numpy is imported: later.
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     config.option.loadscopereorder = False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -185,10 +186,10 @@ def test_settings_without_a_split_are_those_of_training(env_id: str) -> None:
     splits = served.config.splits
     if "train" in splits:
         assert training_config(env_id) == {"split": "train"}
-        trained = {task.id for task in list(served.tasks)[:50]}
+        trained = {task.id for task in islice(served.tasks, 50)}
         for split in set(splits) - {"train"}:
             assert training_config(env_id, {"split": split}) == {"split": split}
-            assert not trained & {task.id for task in list(Session(env_id, split=split).env.tasks)[:50]}
+            assert not trained & {task.id for task in islice(Session(env_id, split=split).env.tasks, 50)}
     elif splits:
         with pytest.raises(ConfigError, match=r"evaluation tasks only.*split='"):
             training_config(env_id)
