@@ -7,10 +7,11 @@ count as well.
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -66,13 +67,13 @@ class Source:
         self.layer = layer(self.module)
         self.rank = RANK[self.layer or "core"]
 
-    @property
-    def imports(self) -> Iterator[tuple[str, int]]:
+    @cached_property
+    def imports(self) -> list[tuple[str, int]]:
         """Every imported module, and `module.name` of a from-import, as the name may be a module."""
-        yield from self._imports(self.nodes)
+        return list(self._imports(self.nodes))
 
-    @property
-    def runtime_imports(self) -> Iterator[tuple[str, int]]:
+    @cached_property
+    def runtime_imports(self) -> list[tuple[str, int]]:
         """`imports` without those under `if TYPE_CHECKING:`."""
         typing_only = {
             child
@@ -81,7 +82,7 @@ class Source:
             for statement in node.body
             for child in ast.walk(statement)
         }
-        yield from self._imports(node for node in self.nodes if node not in typing_only)
+        return list(self._imports(node for node in self.nodes if node not in typing_only))
 
     def _imports(self, nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
         package = self.module.split(".")
@@ -96,11 +97,13 @@ class Source:
                 yield source, node.lineno
                 yield from ((f"{source}.{alias.name}", node.lineno) for alias in node.names)
 
-    @property
-    def calls(self) -> Iterator[tuple[str, int]]:
-        for node in self.nodes:
-            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
-                yield ast.unparse(node.func), node.lineno
+    @cached_property
+    def calls(self) -> list[tuple[str, int]]:
+        return [
+            (ast.unparse(node.func), node.lineno)
+            for node in self.nodes
+            if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute))
+        ]
 
 
 def bindings(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
@@ -123,14 +126,21 @@ def layer(module: str) -> str | None:
 
 @cache
 def sources() -> tuple[Source, ...]:
-    return tuple(Source(file) for file in sorted(PACKAGE.rglob("*.py")))
+    gc.disable()  # a million nodes that all live on: looking for garbage among them takes longer than parsing
+    try:
+        return tuple(Source(file) for file in sorted(PACKAGE.rglob("*.py")))
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
-@cache
-def parsed(folder: str) -> tuple[tuple[Path, list[ast.AST]], ...]:
+def parsed(folder: str) -> Iterator[tuple[Path, list[ast.AST]]]:
     """Path and syntax nodes of every file of a folder."""
-    files = sorted((ROOT / folder).rglob("*.py"))
-    return tuple((file.relative_to(ROOT), list(ast.walk(ast.parse(file.read_text("utf-8"))))) for file in files)
+    if folder == PACKAGE.name:
+        yield from ((source.path, source.nodes) for source in sources())
+        return
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        yield file.relative_to(ROOT), list(ast.walk(ast.parse(file.read_text("utf-8"))))
 
 
 def offences(lines: Iterable[str]) -> None:
