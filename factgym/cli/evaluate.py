@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from factgym.cli import options
+from factgym.cli import options, sinks
 
 _AGENT = (
     "The policy: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "
@@ -38,6 +38,9 @@ def evaluate(
     max_errors: options.MaxErrors = None,
     prices: options.Prices = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the numbers to this file.")] = None,
+    tensorboard: sinks.TensorBoard = False,
+    trackio: sinks.Trackio = False,
+    wandb: sinks.WeightsAndBiases = False,
     ray: options.Ray = None,
     ray_workers: options.RayWorkers = None,
     ray_gpus: options.RayGpus = 0.0,
@@ -57,6 +60,8 @@ def evaluate(
     from factgym.benchmarks.tables import render_summary
     from factgym.cli.display import raise_stop, run_displayed
 
+    dashboards = {"tensorboard": tensorboard, "trackio": trackio, "wandb": wandb}
+    sinks.check_sinks(**dashboards)
     model = {"base_url": base_url, "temperature": temperature, "max_tokens": max_tokens, "tools": tools}
     values = options.parse_settings(agent_set, "--agent-set", **model)
     agent = agent or honest_baseline(env)
@@ -89,6 +94,11 @@ def evaluate(
         if json_file is not None:
             write_json(json_file, {**summary.to_dict(), "notes": notes})
     raise_stop(console, stop, folder, f"--resume --out {folder}")
+    if summary.scored:
+        from factgym.training.recipes.evaluation import scores_of
+
+        with sinks.opened_sinks(folder, dict(run.manifest), **dashboards) as log:
+            log(scores_of(summary), 0)
     if summary.n and not summary.scored:
         console.print(f"No episode was scored: continue with --resume --out {folder}", markup=False, soft_wrap=True)
         raise typer.Exit(1)

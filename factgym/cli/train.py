@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
-from io import StringIO
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factgym.cli import options
+from factgym.cli import options, sinks
 from factgym.cli.display import Display, Termination
-from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from factgym.training.recipes.run import TrainingProgress
@@ -42,10 +40,9 @@ def train_command(
         str,
         typer.Option(help="trl trains here; verl, skyrl, prime-rl: write the files of a run on a cluster, and stop."),
     ] = "trl",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard's files as well.")] = False,
-    trackio: Annotated[
-        bool, typer.Option("--trackio", help="Log to Trackio's local database as well; nothing leaves the machine.")
-    ] = False,
+    tensorboard: sinks.TensorBoard = False,
+    trackio: sinks.Trackio = False,
+    wandb: sinks.WeightsAndBiases = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the recipe as resolved, and stop.")] = False,
 ) -> None:
     """Train a policy by a recipe. The same command continues a run that was stopped, from its last checkpoint."""
@@ -80,20 +77,15 @@ def train_command(
     from factgym.training.recipes.run import Observer, train
 
     _quiet()
-    loggers = [
-        open_logger(folder)
-        for requested, open_logger in ((tensorboard, _tensorboard), (trackio, _trackio))
-        if requested
-    ]
-    with _TrainingDisplay(console, "") as display, Termination():
-
-        def on_metrics(line: dict[str, Any]) -> None:
-            for logger in loggers:
-                logger.log(scalars_of(line), line["total_step"])
-
+    requested = {"tensorboard": tensorboard, "trackio": trackio, "wandb": wandb}
+    with (
+        sinks.opened_sinks(folder, resolved.model_dump(mode="json"), **requested) as log,
+        _TrainingDisplay(console, "") as display,
+        Termination(),
+    ):
         observer = Observer(
             step=lambda text: console.print(text, markup=False, soft_wrap=True),
-            metrics=on_metrics,
+            metrics=lambda line: log(line, line["total_step"]),
             start=display.watch,
         )
         try:
@@ -101,9 +93,6 @@ def train_command(
         except KeyboardInterrupt:
             console.print(f"Stopped. The same command continues in {folder}", markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
-        finally:
-            for logger in loggers:
-                logger.close()
     _print_result(console, result, folder)
 
 
@@ -169,58 +158,6 @@ class _TrainingDisplay(Display):
 
 def _number(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, (int, float)) else ""
-
-
-class _Logger(NamedTuple):
-    """A dashboard's library. log: takes scalars by name, and the step of all stages."""
-
-    log: Callable[[Mapping[str, float], int], None]
-    close: Callable[[], None]
-
-
-def _tensorboard(folder: Path) -> _Logger:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise ConfigError("--tensorboard needs TensorBoard: pip install tensorboard") from None
-    board = SummaryWriter(str(folder / "tensorboard"))
-
-    def log(values: Mapping[str, float], step: int) -> None:
-        for name, value in values.items():
-            board.add_scalar(name, value, step)
-
-    return _Logger(log, board.close)
-
-
-def _trackio(folder: Path) -> _Logger:
-    try:
-        import trackio
-    except ImportError:
-        raise MissingExtraError("--trackio", "trackio") from None
-    # Trackio prints; a folder's run goes on after an interruption. Without a server's name it writes a file of SQLite.
-    with redirect_stdout(StringIO()):
-        run = trackio.init(
-            project="factgym", name=folder.name, resume="allow", embed=False, auto_log_gpu=False, auto_log_cpu=False
-        )
-
-    def close() -> None:
-        with redirect_stdout(StringIO()):
-            trackio.finish()
-
-    return _Logger(lambda values, step: run.log(dict(values), step=step), close)
-
-
-def scalars_of(line: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a metric line by name: "validation/reward" of an evaluation, "components/NAME" and "recall/NAME"."""
-    prefix = f"{line['evaluation']}/" if "evaluation" in line else ""
-    tables = {
-        f"{table}/{name}": value for table in ("components", "recall") for name, value in line.get(table, {}).items()
-    }
-    return {
-        f"{prefix}{name}": value
-        for name, value in {**line, **tables}.items()
-        if isinstance(value, (int, float)) and name not in ("stage", "step", "total_step")
-    }
 
 
 def _print_result(console: Any, result: Mapping[str, Any], folder: Path) -> None:

@@ -516,7 +516,12 @@ class _Training:
                 for first, second in pairs
             ]
             splits[split] = {"scores": scores, "differences": differences}
-        return {"stages": list(facts), "splits": splits}
+        held_out = [
+            {"step": line["total_step"], **{name: line[name] for name in ("reward", "low", "high")}}
+            for line in read_metrics(self.folder)
+            if line.get("evaluation") == VALIDATION
+        ]
+        return {"stages": list(facts), "splits": splits, "held_out": held_out}
 
 
 def reward_weighted(lines: Sequence[dict[str, Any]], count: int, scale: float, seed: int) -> list[dict[str, Any]]:
