@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -16,6 +17,7 @@ from served import ADDRESS, served
 
 from factgym.cli.docs import pages
 from factgym.core import errors
+from factgym.training.recipes.curves import result_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -170,3 +172,14 @@ def test_contributing_names_what_exists():
         if "NAME" not in path:
             assert (ROOT / path).exists(), path
     assert len(text.split()) < 600, "CONTRIBUTING stays under a page"
+
+
+def test_every_stored_curve_is_drawn_from_the_result_as_it_is_and_shown():
+    guide, names = (ROOT / "docs/guides/training.md").read_text("utf-8"), []
+    for path in sorted((ROOT / "recipes/results").glob("*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        if result.get("held_out"):
+            names.append(path.stem)
+            picture = (ROOT / f"docs/images/curve_{path.stem}.svg").read_text("utf-8")
+            assert result_digest(result) in picture, "run: python docs/pictures.py curves"
+    assert re.findall(r"images/curve_(\w+)\.svg", guide) == names != []

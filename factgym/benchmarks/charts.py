@@ -92,9 +92,15 @@ def share_curves(
 
 
 def panel_chart(
-    title: str, panels: Mapping[str, Callable[[Axes], None]], size: tuple[float, float] = (9.0, 4.2)
+    title: str,
+    panels: Mapping[str, Callable[[Axes], None]],
+    size: tuple[float, float] = (9.0, 4.2),
+    description: str | None = None,
 ) -> str:
-    """Panels by title, side by side, each drawn by its function. Raises MissingExtraError without Matplotlib."""
+    """Panels by title, side by side, each drawn by its function. Raises MissingExtraError without Matplotlib.
+
+    description: written into the file's metadata.
+    """
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -108,5 +114,6 @@ def panel_chart(
             axes.set_title(label_text(name))
             draw(axes)
         text = io.StringIO()
-        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Title": label_text(title)})
+        metadata = {"Date": None, "Creator": None, "Title": label_text(title), "Description": description}
+        figure.savefig(text, format="svg", metadata=metadata)
         return text.getvalue()

@@ -1,9 +1,10 @@
 """`python -m factgym.cli.docs [ROOT] [--certify ENV …]`: the pages that are generated from what runs.
 
-In the README: the tables of rewards and of trained policies. In `docs`: its first page (the README), one card per
-environment, the data sets, the command line, the names that `import factgym` exports, the changelog. In every page:
-the lines that install an extra. A card ends with the environment's certificate where `docs/environments/certificates`
-has one. `--certify` first writes those of the environments named, of all that need no data where none is.
+In the README: the tables of rewards and of trained policies. In the guide to training: the curves' pictures. In
+`docs`: its first page (the README), one card per environment, the data sets, the command line, the names that `import
+factgym` exports, the changelog. In every page: the lines that install an extra. A card ends with the environment's
+certificate where `docs/environments/certificates` has one. `--certify` first writes those of the environments named, of
+all that need no data where none is.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def pages(root: Path) -> dict[Path, str]:
     for name, rows in (("rewards", reward_rows(root)), ("training", training_rows(root))):
         readme = _between(readme, name, markdown_table(rows))
     texts = {path: path.read_text("utf-8") for path in sorted(docs.rglob("*.md"))}
+    training = docs / "guides" / "training.md"
+    texts[training] = _between(texts[training], "curves", curve_images(root))
     texts |= {
         root / "README.md": readme,
         docs / "index.md": _site_links(readme),
@@ -99,6 +102,17 @@ def training_rows(root: Path) -> Rows:
         value, low, high = difference["scores"]["reward"]
         rows.append((f"`{path.stem}`", start, tuned, last, f"{value:+.2f} [{low:.2f}, {high:.2f}]"))
     return rows
+
+
+def curve_images(root: Path) -> str:
+    """The pictures of the stored results' held-out curves, which `docs/pictures.py` draws."""
+    names = [
+        path.stem
+        for path in sorted((root / RESULTS).glob("*.json"))
+        if json.loads(path.read_text("utf-8")).get("held_out")
+    ]
+    text = "Reward of {0} by step on validation tasks, and on test tasks before the first stage and after each"
+    return "\n\n".join(f"![{text.format(name)}](../images/curve_{name}.svg)" for name in names)
 
 
 def environments_page() -> str:

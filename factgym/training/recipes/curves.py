@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +101,35 @@ def _charts(lines: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[Part]:
     return charts
 
 
+def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[int] = ()) -> str:
+    """Return SVG text: held-out reward by step with its interval, and test reward before the first stage and after each.
+
+    result: that of a training run, whose digest is the file's description. stage_steps: steps of its stages. Raises
+    MissingExtraError without Matplotlib.
+    """
+    ends = list(accumulate(stage_steps, initial=0))
+    scores = list(result["splits"].get(TEST, {}).get("scores", {}).values())
+
+    def draw(axes: Axes) -> None:
+        lines = [{**row, "total_step": row["step"]} for row in result["held_out"]]
+        _draw_curves(axes, {}, ends[1:-1], lines, label="validation tasks")
+        if len(ends) == len(scores):
+            reach = [[row["reward"] - row["low"] for row in scores], [row["high"] - row["reward"] for row in scores]]
+            rewards = [row["reward"] for row in scores]
+            axes.errorbar(
+                ends, rewards, yerr=reach, fmt="s", color=COLOURS[1], capsize=3, markersize=5, label="test tasks"
+            )
+        axes.set(ylabel="reward")
+        axes.legend(fontsize=9)
+
+    return panel_chart(title, {"": draw}, (7.6, 3.4), result_digest(result))
+
+
+def result_digest(result: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a result's content."""
+    return hashlib.sha256(json.dumps(result, sort_keys=True).encode()).hexdigest()
+
+
 def _points(lines: Sequence[Mapping[str, Any]], name: str) -> Points:
     pairs = ((line["total_step"], line.get(name)) for line in lines)
     return [(step, value) for step, value in pairs if isinstance(value, (int, float))]
@@ -111,7 +143,11 @@ def _tables(lines: Sequence[Mapping[str, Any]], key: str) -> dict[str, Points]:
 
 
 def _draw_curves(
-    axes: Axes, curves: Mapping[str, Points], boundaries: Sequence[int], estimates: Sequence[Mapping[str, Any]]
+    axes: Axes,
+    curves: Mapping[str, Points],
+    boundaries: Sequence[int],
+    estimates: Sequence[Mapping[str, Any]],
+    label: str | None = None,
 ) -> None:
     for i, (name, points) in enumerate(curves.items()):
         if not points:
@@ -125,7 +161,7 @@ def _draw_curves(
         axes.plot(xs, means, color=colour, linewidth=1.6, label=label_text(name))
     if estimates:
         xs, ys = [line["total_step"] for line in estimates], [line["reward"] for line in estimates]
-        axes.plot(xs, ys, color=COLOURS[0], marker="o", markersize=3)
+        axes.plot(xs, ys, color=COLOURS[0], marker="o", markersize=3, label=label)
         if all(line["low"] is not None for line in estimates):
             lows, highs = [line["low"] for line in estimates], [line["high"] for line in estimates]
             axes.fill_between(xs, lows, highs, color=COLOURS[0], alpha=0.15)
