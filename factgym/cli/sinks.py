@@ -35,8 +35,8 @@ class Sink(NamedTuple):
 
 def check_sinks(**requested: bool) -> None:
     """Raise MissingExtraError for a sink whose library is absent, before anything is played."""
-    for name, wanted in requested.items():
-        if wanted and find_spec(name) is None:
+    for name, enabled in requested.items():
+        if enabled and find_spec(name) is None:
             raise MissingExtraError(f"--{name}", name)
 
 
@@ -53,7 +53,7 @@ def opened_sinks(
     requested = ((tensorboard, _tensorboard), (trackio, _trackio), (wandb, _wandb))
     sinks: list[Sink] = []
     try:
-        sinks.extend(open_sink(folder, settings) for wanted, open_sink in requested if wanted)
+        sinks.extend(open_sink(folder, settings) for enabled, open_sink in requested if enabled)
 
         def log(line: Mapping[str, Any], step: int) -> None:
             values = scalars_of(line) if sinks else {}
