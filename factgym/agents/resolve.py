@@ -6,6 +6,7 @@
 | `openai:MODEL` | an OpenAI-compatible server (at `base_url` or OPENAI_BASE_URL) |
 | `http://HOST:PORT/v1` | the server there, with the one model that it serves |
 | `hf:FOLDER-OR-ID` | a causal language model through transformers |
+| `nli:FOLDER-OR-ID` | an entailment or grounding model through transformers, which plays ClaimCheck |
 | `path/to/file.py:Name` | a class, object or function of yours |
 | `majority:N:AGENT` | N samples of AGENT each turn; the action that most of them chose |
 | `best:N:AGENT` | N samples of AGENT each turn; the likeliest by the model itself |
@@ -30,7 +31,9 @@ from factgym.core.registry import load_attribute, spec
 
 _Maker = Callable[[str, str, dict[str, Any], str], Model]
 
-FORMS = "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, path/to/file.py:Name, majority:N:AGENT or best:N:AGENT"
+FORMS = (
+    "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, nli:FOLDER, path/to/file.py:Name, majority:N:AGENT or best:N:AGENT"
+)
 
 _TRAINABLE_SCRIPTS = ("nli", "lexical", "random")
 
@@ -118,7 +121,7 @@ def is_model(text: str) -> bool:
 
 def _model(text: str, settings: dict[str, Any], env_id: str) -> Model:
     kind, _, name = text.partition(":")
-    if kind not in _MAKERS:
+    if not is_model(text):
         raise ConfigError(f"an ensemble is made of models, and {text!r} is none: give {FORMS}")
     return _MAKERS[kind](kind, name, settings, env_id)
 
@@ -141,6 +144,17 @@ def _local(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model
     return cast(Model, LocalModel(name, **settings))
 
 
+def _nli(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
+    from factgym.agents.nli import NliModel
+    from factgym.envs.claimcheck.env import ClaimCheckEnv
+
+    if not name:
+        raise ConfigError("nli: needs a model: nli:FOLDER or nli:OWNER/NAME")
+    if not issubclass(spec(env_id).load(), ClaimCheckEnv):
+        raise ConfigError(f"nli:{name} plays the environments of claimcheck, and {env_id!r} is none of them")
+    return NliModel(name, **settings)
+
+
 def _ensemble(kind: str, text: str, settings: dict[str, Any], env_id: str) -> Model:
     from factgym.agents.ensembles import ActionKey, BestOf, MajorityVote
 
@@ -159,6 +173,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "http": _endpoint,
     "https": _endpoint,
     "hf": _local,
+    "nli": _nli,
     "majority": _ensemble,
     "best": _ensemble,
 }

@@ -25,8 +25,8 @@ Docs = Annotated[
 CheckAgent = Annotated[
     str,
     typer.Option(
-        help="Who checks: a scripted verifier of claimcheck (nli needs no download), openai:MODEL, "
-        "http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
+        help="Who checks: a scripted verifier of claimcheck (nli needs no download), nli:FOLDER (an entailment model), "
+        "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
     ),
 ]
 

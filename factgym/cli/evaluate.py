@@ -10,7 +10,7 @@ import typer
 from factgym.cli import options, sinks
 
 _AGENT = (
-    "The policy: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, "
+    "The policy: a scripted agent (`factgym info ENV` lists them), openai:MODEL, http://HOST:PORT/v1, hf:FOLDER, nli:FOLDER, "
     "path/to/file.py:Name, majority:N:AGENT or best:N:AGENT. Default the environment's honest baseline."
 )
 

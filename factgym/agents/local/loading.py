@@ -84,19 +84,19 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     except ImportError as error:
         raise MissingExtraError("a local model", "local") from error
     name = str(Path(name).expanduser()) if name.startswith("~") else name
-    _check_folder(name)
+    check_folder(name)
     device = pick_device(settings.device)
     dtype = pick_dtype(device) if settings.dtype == "auto" else settings.dtype
     common = {"revision": settings.revision or "main", "trust_remote_code": settings.trust_remote_code}
     _log.info("loading %s in %s on %s", name, dtype, device)
     try:
-        with _quiet_library():
+        with quiet_library():
             tokenizer = AutoTokenizer.from_pretrained(name, **common)
             model, report = AutoModelForCausalLM.from_pretrained(
                 name, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
             )
     except (SafetensorError, OSError, ValueError, ImportError, KeyError) as error:
-        raise _loading_error(name, error) from error
+        raise loading_error(name, error) from error
     if missing := report["missing_keys"]:  # the library has filled them with random numbers
         examples = ", ".join(sorted(missing)[:3])
         raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {examples}")
@@ -160,7 +160,7 @@ def pick_dtype(device: str) -> str:
     return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float32"
 
 
-def _check_folder(name: str) -> None:
+def check_folder(name: str) -> None:
     """Refuse an unusable folder, before a model of that name is searched on the hub."""
     folder = Path(name)
     if not folder.exists():
@@ -182,7 +182,8 @@ def _no_safetensors(name: str, has: str) -> str:
     )
 
 
-def _loading_error(name: str, error: Exception) -> ConfigError:
+def loading_error(name: str, error: Exception) -> ConfigError:
+    """An error of the library while it loads a model, as a line that names the fix."""
     text = " ".join(str(error).split())
     if "trust_remote_code" in text:
         return ConfigError(
@@ -198,7 +199,7 @@ def _loading_error(name: str, error: Exception) -> ConfigError:
 
 
 @contextmanager
-def _quiet_library() -> Iterator[None]:
+def quiet_library() -> Iterator[None]:
     """Progress bars and advice of the library off while it loads, and then as they were."""
     from transformers.utils import logging as library
 
