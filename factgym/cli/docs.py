@@ -138,6 +138,7 @@ def card(entry: EnvSpec) -> str:
 def data_page() -> str:
     """The public data sets that the readers know, with their licences."""
     used = {
+        "claims": "Claims and documents, some with marked evidence: `claimcheck-…`, `factgym benchmark grounding`",
         "attribution": "Claims and sources: `seva-…`",
         "questions": "Questions: `corver-qa` and `corver-qa-search` with `source=…`",
         "multihop": "Questions with gold evidence: `eve-solver` with `source=…`",

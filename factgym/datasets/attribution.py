@@ -231,7 +231,8 @@ def _truthfulqa(row: Row) -> Iterator[AttributionClaim]:
         yield _claim(wrong, source, NOT_ATTRIBUTABLE, gold="incorrect", category=category)
 
 
-def _clearfacts(row: Row) -> Iterator[AttributionClaim]:
+def read_clearfacts(row: Row) -> Iterator[AttributionClaim]:
+    """Yield the statement of a row of ClearFacts or GrayFacts, without an id."""
     meta = {key: str(row.values[key])[:60] for key in ("topic", "category") if row.values.get(key) is not None}
     ambiguous, label = {}, row.values.get("label")
     if isinstance(label, str) and label.strip().upper() == "AMBIG":
@@ -282,7 +283,7 @@ LAYOUTS = (
         "HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True
     ),
     Layout("TruthfulQA", ("Question", "Best Answer", "Incorrect Answers"), _truthfulqa),
-    Layout("ClearFacts", ("statement", "reference_documents", "label"), _clearfacts),
+    Layout("ClearFacts", ("statement", "reference_documents", "label"), read_clearfacts),
     _columns("ANLI analysis", "statement", "context", "gold_label"),
     _columns("ANLI", "hypothesis", "context", "label"),
 )

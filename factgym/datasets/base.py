@@ -228,3 +228,13 @@ def stratified_slice(records: RecordSet[T], strata: Sequence[str], size: int, se
         counts[name] += 1
     draws = (random.Random(f"{seed} {name}").sample(indices, counts[name]) for name, indices in members.items())
     return RecordSlice(records, chain.from_iterable(draws))
+
+
+def interleave(groups: Iterable[Sequence[T]]) -> list[T]:
+    """Return the members of all groups, spread evenly: the i-th of a group's n at (i + 0.5) / n of the order."""
+    positions = [
+        ((index + 0.5) / len(members), rank, member)
+        for rank, members in enumerate(groups)
+        for index, member in enumerate(members)
+    ]
+    return [member for *_, member in sorted(positions, key=lambda entry: entry[:2])]

@@ -54,7 +54,8 @@ class ClaimExample:
     """A question with an answer to check against passages.
 
     nearest: ids of the passages nearest to the claim, best first, for an example without gold facts (human labels of
-    "not mentioned" have no span); empty otherwise.
+    "not mentioned" have no span); empty otherwise. alternatives: of an example of one claim, further sets of facts that
+    suffice as well as the claim's own.
     """
 
     id: str
@@ -66,6 +67,7 @@ class ClaimExample:
     claims: tuple[GoldClaim, ...]
     verdict: Verdict
     nearest: tuple[str, ...] = ()
+    alternatives: tuple[tuple[GoldFact, ...], ...] = ()
 
     @property
     def gold_ids(self) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.plain_text import heading_of, title_line
 from factgym.corpora.rows import read_rows
+from factgym.datasets.base import interleave
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status
 
 MAX_PASSAGE_CHARS = 700
@@ -120,14 +121,10 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
                 pair = _parse_pair(contract, key, annotation, self._labels, within)
                 by_choice[pair.choice].append(pair)
         self._named = named
-        # Labels are spread evenly: the i-th of a label's n shuffled pairs is placed at (i + 0.5) / n of the order.
-        positions = []
         for choice, members in by_choice.items():
             random.Random(f"contractnli:{seed}:{choice}").shuffle(members)
         by_choice = _balance(by_choice, file.name) if balanced else by_choice
-        for rank, members in enumerate(by_choice.values()):
-            positions += [((index + 0.5) / len(members), rank, pair) for index, pair in enumerate(members)]
-        self._pairs = tuple(pair for _, _, pair in sorted(positions, key=lambda entry: entry[:2]))
+        self._pairs = tuple(interleave(by_choice.values()))
         self._indices = {pair.id: index for index, pair in enumerate(self._pairs)}
         if len(self._indices) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")

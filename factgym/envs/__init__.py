@@ -32,6 +32,15 @@ _register(
      {"source": "contracts", "max_turns": 16}),
 )  # fmt: skip
 _register(
+    "claimcheck.annotated:AnnotatedClaimCheckEnv", "claimcheck.agents:AGENTS", "source",
+    ("claimcheck-wice", "WiCE's sentences of Wikipedia against the pages that they cite (path=…).",
+     {"source": "wice", "max_turns": 16}),
+    ("claimcheck-fm2", "Fool Me Twice's claims, written to deceive, against Wikipedia sentences (path=…).",
+     {"source": "fm2", "max_turns": 16}),
+    ("claimcheck-scifact", "SciFact's claims against biomedical abstracts, with rationales (path=…).",
+     {"source": "scifact", "max_turns": 16}),
+)  # fmt: skip
+_register(
     "claimcheck.mini:ClaimCheckMiniEnv", "claimcheck.agents:MINI_AGENTS", "source",
     ("claimcheck-mini", "Short passages of a small vocabulary: a world in which a small model learns to check.",
      {"source": "mini", "prompt": "brief", "max_turns": 6}),

@@ -53,7 +53,20 @@ def _as_before() -> Iterator[None]:
 
 def test_the_claimcheck_family_is_listed() -> None:
     family = {
-        f"claimcheck{end}" for end in ("", "-hard", "-ood", "-multihop", "-mini", "-offline", "-docs", "-contracts")
+        f"claimcheck{end}"
+        for end in (
+            "",
+            "-hard",
+            "-ood",
+            "-multihop",
+            "-mini",
+            "-offline",
+            "-docs",
+            "-contracts",
+            "-wice",
+            "-fm2",
+            "-scifact",
+        )
     }
     assert family <= set(list_envs())
     assert list_envs() == sorted(list_envs())

@@ -1,4 +1,4 @@
-"""Configuration and task sets: examples of a generator, a folder of documents or ContractNLI, with their libraries."""
+"""Configuration and task sets: examples of a generator, a folder of documents or a public benchmark, with their libraries."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from factgym.core.config import DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
 from factgym.corpora.corpus import Passage
+from factgym.datasets.base import load_data_sets
 from factgym.datasets.claims import ClaimExample
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.rewards.claimcheck import COMPONENTS, DEFAULT_RULES, GATES, RUBRICS, ClaimGold, QuoteRules, gold_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 HaystackIds = Mapping[tuple[str, str], str]
 """Title and text of a passage -> its id in the haystack."""
 
-Source = Literal["mixed", "hard", "ood", "multihop", "mini", "docs", "contracts"]
+Source = Literal["mixed", "hard", "ood", "multihop", "mini", "docs", "contracts", "wice", "fm2", "scifact"]
 
 _STREAM_OFFSET = 1_000_000_007
 
@@ -41,7 +42,13 @@ SYNTHETIC: Mapping[str, Mapping[str, tuple[str, int, int]]] = {
 
 Streams of one kind share no example.
 """
-REAL: Mapping[str, tuple[str, ...]] = {"docs": ("test", "train", "all"), "contracts": ("dev",)}
+ANNOTATED: tuple[Source, ...] = ("wice", "fm2", "scifact")
+"""Sources that `factgym.datasets.grounding` reads."""
+REAL: Mapping[str, tuple[str, ...]] = {
+    "docs": ("test", "train", "all"),
+    "contracts": ("dev",),
+    **{name: tuple(load_data_sets("claims")[name].splits) for name in ANNOTATED},
+}
 """Source -> splits of a source that is read. Claims over the documents of `docs` share no sentence between test and train."""
 
 
@@ -79,7 +86,7 @@ class ClaimCheckConfig(DataConfig):
     @property
     def scoring_rules(self) -> QuoteRules:
         """`rules`, with one passage as evidence of silence unless the instructions ask for more (see `env`)."""
-        is_weak = self.source == "contracts"
+        is_weak = self.source in ("contracts", "wice", "scifact")
         return self.rules if is_weak else replace(self.rules, silence_passages=1, silence_share=1.0)
 
     @property
@@ -170,7 +177,7 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         return min(len(self.items), self.config.size or len(self.items))
 
     def fingerprint(self) -> str:
-        size = f":{len(self)}" if self.config.source == "contracts" and self.config.size else ""
+        size = f":{len(self)}" if self.config.source in ("contracts", *ANNOTATED) and self.config.size else ""
         return text_hash(f"{self.items.fingerprint()}{size}:{'haystack' if self.config.haystack else 'own'}")
 
 
@@ -183,7 +190,10 @@ def _localise(example: ClaimExample, ids: HaystackIds) -> ClaimExample:
     )
     passages = tuple(replace(passage, id=new_ids[passage.id]) for passage in example.passages)
     nearest = tuple(new_ids[id_] for id_ in example.nearest)
-    return replace(example, passages=passages, claims=claims, nearest=nearest)
+    alternatives = tuple(
+        tuple(replace(fact, passage=new_ids[fact.passage]) for fact in facts) for facts in example.alternatives
+    )
+    return replace(example, passages=passages, claims=claims, nearest=nearest, alternatives=alternatives)
 
 
 def _neutralise_example(example: ClaimExample) -> ClaimExample:
@@ -236,6 +246,11 @@ def load_examples(config: ClaimCheckConfig) -> Any:
             size=config.size,
             haystack=config.haystack,
         )
+    if config.source in ANNOTATED:
+        from factgym.datasets.grounding import read_claims
+
+        path = config.require_path(f"the folder or file of {config.source}")
+        return read_claims(config.source, path, config.chosen_split, config.seed, balanced=config.balance)
     from factgym.datasets.contractnli import ContractNliClaims
 
     path = config.require_path("ContractNLI's dev.json")

@@ -1,0 +1,98 @@
+"""ClaimCheck over public benchmarks whose annotators marked the evidence: WiCE, Fool Me Twice, SciFact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from factgym.core.config import EnvConfig
+from factgym.core.episode import RewardReport
+from factgym.envs.claimcheck.env import ClaimCheckEnv
+from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask
+from factgym.rewards.claimcheck import gold_of, score_submission
+
+
+class AnnotatedConfig(ClaimCheckConfig):
+    """Settings of the environments over annotated benchmarks: those of `claimcheck`.
+
+    balance: no status has more tasks than the second most frequent one, so that a constant status earns less; False for
+    all tasks.
+    """
+
+    source: Literal["wice", "fm2", "scifact"] = "wice"
+
+
+class AnnotatedClaimCheckEnv(ClaimCheckEnv):
+    """Check a claim that people checked, against the document that they marked.
+
+    ## Description
+    ClaimCheck with its tools, verdicts and rewards over claims of others: sentences of Wikipedia and the web pages that
+    they cite (WiCE, Kamoi et al. 2023), claims that players wrote to deceive (Fool Me Twice, Eisenschlos et al. 2021), and
+    claims on biomedical abstracts (SciFact, Wadden et al. 2020). Labels and evidence are the annotators' own.
+
+    ## Task
+    One statement, and a document to search: the cited page, the sentences that were retrieved from the claim's Wikipedia
+    page, or the cited abstracts. WiCE's partially supported sentences are overclaims (the page says less), not supported
+    ones unsupported; Fool Me Twice has supported and contradicted claims; SciFact's claims without evidence are
+    unsupported. With `haystack=True` the documents of the whole split are searched.
+
+    ## Tools
+    `list`, `search`, `read`, `submit`, as in `claimcheck`.
+
+    ## Turn protocol
+    At most `max_turns` actions; `submit` ends the episode. An invalid action costs a turn and is answered with an error.
+    Without a submission the reward is 0.
+
+    ## Rewards
+    Those of `claimcheck`, with "judged" as the default. Where annotators marked several sets of sentences, of which each
+    suffices, a submission is scored against the set that its evidence comes nearest. Evidence of silence counts a third
+    and takes up to three of the nearest passages, as over ContractNLI. No data set says which part of a statement is not
+    carried, so that it is the whole statement.
+
+    ## Splits and licences
+    The data are no part of the package. WiCE (annotations ODC-BY 1.0) and Fool Me Twice (Apache-2.0; Wikipedia CC BY-SA):
+    `dev`, for evaluation only. SciFact (claims CC BY 4.0, abstracts ODC-By 1.0): `validation` (default) and `train`. By
+    default no status has more tasks than the second most frequent one: 273 of 349 in WiCE, 1,146 of 1,169, 288 of 300 and
+    781 of 809; all with `balance=False`. As published, SciFact's splits share two claims and 181 abstracts.
+
+    ## Determinism
+    The order of the tasks depends on `seed` alone. The same actions give the same bytes and the same reward.
+
+    ## Known exploits
+    Those of `claimcheck`, which `factgym audit` runs. People's labels are few and unevenly spread: with two or three
+    statuses in a data set a constant one is right for 42 to 50 % of the balanced tasks, where the reward's losses are
+    those of a guess among four.
+
+    ## Versions
+    v1: first version.
+    """
+
+    Config: ClassVar[type[EnvConfig]] = AnnotatedConfig
+    config: AnnotatedConfig
+
+    @property
+    def _system_prompts(self) -> tuple[str, ...]:
+        more = {"wice": ("parts",), "scifact": ("sets",)}
+        return (*super()._system_prompts, *more.get(self.config.source, ()))
+
+    def score(self) -> RewardReport:
+        self.episode.task = self._nearest_set(self.task)
+        return super().score()
+
+    def _nearest_set(self, task: ClaimTask) -> ClaimTask:
+        """Return the task with the sufficient set of facts for which the submission's evidence earns most."""
+        submission, example = self.state.submission, task.example
+        if submission is None or not example.alternatives:
+            return task
+        read_ids = list(self.state.read)
+        (claim,) = example.claims
+        tasks = [task]
+        for facts in example.alternatives:
+            changed = replace(example, claims=(replace(claim, facts=facts),))
+            tasks.append(replace(task, example=changed, gold=gold_of(changed)))
+
+        def grounding(candidate: ClaimTask) -> Any:
+            rules = self.config.scoring_rules
+            return score_submission(submission, candidate.gold, task.text_of, read_ids, rules).gates["grounding"]
+
+        return max(tasks, key=grounding)
