@@ -13,6 +13,8 @@ from typing import Any
 
 from fake_cases import CASES, Case
 
+from factgym.core.seeds import derive
+
 Json = dict[str, Any]
 
 WEIGHTS = {"json": 0.05, "verdict": 0.3, "evidence": 0.2, "quote": 0.2, "coverage": 0.15, "span": 0.05, "guard": 0.05}
@@ -208,7 +210,7 @@ def episode(index: int, *, skill: float = 0.75, agent: str = "qwen3-8b", seed: i
         "task": f"multihop/{index:05d}",
         "index": index,
         "split": "multihop",
-        "seed": seed,
+        "seed": derive(0, "episode", index, sample),
         "agent": agent,
         "messages": talk.messages,
         "turns": talk.turns,
@@ -349,6 +351,7 @@ def hostile_episode(index: int = 0) -> Json:
     call = {"tool": HOSTILE[0], "arguments": {HOSTILE[0]: [bad, None, {"x": bad}]}, "error": HOSTILE[1]}
     verdict = {"claims": [{"claim": bad, "evidence_ids": list(HOSTILE), "quote": bad}], "final_verdict": HOSTILE[0]}
     metrics = {"gold_verdict": HOSTILE[0], "verdict": HOSTILE[1], "read": list(HOSTILE), "cited": list(HOSTILE)}
+    del base["seed"]  # it names no run of its own
     return {
         **base,
         "env": HOSTILE[0],
@@ -389,9 +392,9 @@ def hostile_episode(index: int = 0) -> Json:
 
 
 def hostile_fault(index: int = 0) -> Json:
-    """An episode that ended in an infrastructure error whose cause and message are hostile."""
+    """An episode that ended in an infrastructure error whose cause and message are hostile: a third sample."""
     error = {"cause": HOSTILE[0], "message": "\n".join(HOSTILE)}
-    return {**hostile_episode(index), "reward": None, "stop": "error", "error": error}
+    return {**hostile_episode(index), "sample": 2, "reward": None, "stop": "error", "error": error}
 
 
 def write_run(folder: Path, episodes: list[Json], facts: Json | None = None) -> Path:
@@ -399,5 +402,8 @@ def write_run(folder: Path, episodes: list[Json], facts: Json | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     lines = "".join(json.dumps(episode) + "\n" for episode in episodes)
     (folder / "episodes.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "manifest.json").write_text(json.dumps(facts or manifest(len(episodes)), indent=2), encoding="utf-8")
+    facts = facts or manifest(len(episodes))
+    if any(episode["env"] in HOSTILE for episode in episodes):  # hostile records name no run that could be theirs
+        facts = {name: value for name, value in facts.items() if name not in ("env", "agent")}
+    (folder / "manifest.json").write_text(json.dumps(facts, indent=2), encoding="utf-8")
     return folder

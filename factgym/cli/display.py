@@ -33,7 +33,10 @@ LOG_SECONDS = 30.0
 
 
 class Display(AbstractContextManager["Display"]):
-    """Draws the counters of a run from a thread of its own, so that the run never waits for it."""
+    """Draws the counters of a run from a thread of its own, so that the run never waits for it.
+
+    A traceback of an episode is printed once, and counted at the end.
+    """
 
     def __init__(self, console: Console, label: str) -> None:
         self.progress: Any = None
@@ -42,6 +45,7 @@ class Display(AbstractContextManager["Display"]):
         self._label = label
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
+        self._tracebacks = RepeatedTracebacks()
 
     def watch(self, progress: Any) -> None:
         """Set the counters to draw."""
@@ -62,12 +66,16 @@ class Display(AbstractContextManager["Display"]):
         return Group(Text(self._label, style="bold", no_wrap=True, overflow="ellipsis"), bar, Text(line))
 
     def __enter__(self) -> Self:
+        self._tracebacks.__enter__()
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._done.set()
         self._thread.join()
+        self._tracebacks.__exit__()
+        for line in self._tracebacks.lines():
+            self._console.print(line, markup=False, soft_wrap=True)
 
     def _draw(self) -> None:
         from rich.live import Live
@@ -167,7 +175,7 @@ def run_displayed(
 
     run: takes `on_start`, as `collect` does. An exception before the first episode is raised.
     """
-    with RepeatedTracebacks() as tracebacks, Display(console, label) as display, Termination() as termination:
+    with Display(console, label) as display, Termination() as termination:
 
         def on_start(progress: Progress) -> None:
             display.watch(progress)
@@ -183,9 +191,6 @@ def run_displayed(
             if display.progress is None or isinstance(stop, ConfigError):
                 raise
             return None, stop
-        finally:
-            for line in tracebacks.lines():
-                console.print(line, markup=False, soft_wrap=True)
 
 
 def raise_stop(console: Console, stop: Stop, folder: Path, hint: str = "--resume") -> None:

@@ -20,6 +20,7 @@ from factgym.cli.filter import filter_command
 from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
+from factgym.cli.repair import repair
 from factgym.cli.serve import serve_app
 from factgym.cli.train import train_command
 from factgym.cli.view import view
@@ -39,6 +40,7 @@ app.command("eval")(evaluate)
 app.command("audit")(audit)
 app.command("play")(play)
 app.command("view")(view)
+app.command("repair")(repair)
 app.command("compare")(compare)
 app.command("rescore")(rescore)
 app.command("score")(score)

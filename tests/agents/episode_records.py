@@ -101,10 +101,11 @@ def sample_of(record: Json, sample: int, total: float, text: str = "") -> Json:
 def write(folder: Path, records: list[Json], **manifest: Any) -> Path:
     """A run on disk, written with ASCII escapes so that hostile texts survive."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "episodes.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     facts = {"env": records[0]["env"], "version": records[0]["version"], "n": len(records)} if records else {}
-    facts |= {"agent": "recorded"}
-    (folder / "manifest.json").write_text(json.dumps(facts | manifest), "utf-8")
+    facts |= {"agent": "recorded"} | manifest
+    lines = [json.dumps({**record, "agent": facts["agent"]}) + "\n" for record in records]
+    (folder / "episodes.jsonl").write_text("".join(lines), "utf-8")
+    (folder / "manifest.json").write_text(json.dumps(facts), "utf-8")
     return folder
 
 

@@ -485,7 +485,7 @@ def test_training_data_of_an_oracle_are_refused(tmp_path, base, to, agent, detai
 
 
 def test_a_run_without_a_manifest_is_judged_by_its_episodes(tmp_path, base):
-    run = made.write(tmp_path / "run", [base])
+    run = made.write(tmp_path / "run", [base], agent=base["agent"])
     (run / "manifest.json").unlink()
     with pytest.raises(ConfigError, match="was played by an oracle"):
         export_sft([run], tmp_path / "out.jsonl")

@@ -15,6 +15,7 @@ import pytest
 from killed_runs import kill_until_done, run_command, size_of
 from test_engine import agent, by_job
 from timeless import timeless
+from typer.testing import CliRunner
 
 import factgym
 from factgym.agents.agent import agent_from_script
@@ -23,8 +24,9 @@ from factgym.agents.rollout.engine import Limits, RunAbortedError
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.collect import collect, manifest_of
 from factgym.agents.runs.files import EPISODES, MANIFEST, check_same
-from factgym.agents.runs.read import read_run
+from factgym.agents.runs.read import REMOVED, read_run, repair_run
 from factgym.agents.runs.write import RunWriter, last_folder
+from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 
 ENV = "claimcheck-multihop"
@@ -266,3 +268,64 @@ def test_a_run_is_continued_at_another_address_but_not_with_another_model(tmp_pa
             check_same(tmp_path, {"agent": "http://b/v1", "agent_details": {**moved, **change}})
     with pytest.raises(ConfigError, match="agent: "):
         check_same(tmp_path, {"agent": "oracle", "agent_details": moved})
+
+
+def foreign_lines(whole):
+    """Lines that are no part of a run of seed 0, by the words for them; each is a valid record."""
+    other = {**whole, "seed": whole["seed"] + 1}
+    another = {**whole, "env": "seva"}
+    version = {**whole, "version": whole["version"] + 1}
+    agents = {**whole, "agent": "another"}
+    lines = [other, another, version, agents, whole]
+    return dict(zip(("seed", "environment", "version", "another agent", "further line"), lines, strict=True))
+
+
+def test_foreign_and_doubled_lines_are_refused_by_name_never_counted_and_repaired(env, tmp_path):
+    reference = episodes(collect(env, agent(policies.Seeded()), tmp_path, n=6, k=2))
+    path = tmp_path / EPISODES
+    lines = path.read_bytes().splitlines(keepends=True)
+    added = foreign_lines(json.loads(lines[0]))
+    foreign = [json.dumps(episode).encode() + b"\n" for episode in added.values()]
+    half = [*lines[:3], *foreign, b'{"torn": \n', *lines[3:9]]
+    path.write_bytes(b"".join(half))
+    with pytest.raises(DataError, match="line 9: no valid JSON"):
+        collect(env, agent(policies.Seeded()), tmp_path, n=6, k=2, resume=True)
+    path.write_bytes(b"".join(line for line in half if b"torn" not in line))
+    with pytest.raises(DataError, match=r"line 4 is of another seed.*`factgym repair") as refused:
+        collect(env, agent(policies.Seeded()), tmp_path, n=6, k=2, resume=True)
+    assert all(words in str(refused.value) for words in added)
+    run = read_run(tmp_path)
+    assert len(list(run.episodes())) == 9
+    assert any("factgym repair" in note and "1 of another seed" in note for note in run.notes)
+    path.write_bytes(b"".join(half) + lines[9][:30])
+    result = repair_run(tmp_path)
+    assert result.lines == 9 and sum(result.removed.values()) == len(foreign) + 2
+    assert path.read_bytes() == b"".join(lines[:9])
+    removed = (tmp_path / REMOVED).read_bytes()
+    assert all(line in removed for line in [*foreign, b'{"torn": \n', lines[9][:30]])
+    assert repair_run(tmp_path).removed == {}
+    assert episodes(collect(env, agent(policies.Seeded()), tmp_path, n=6, k=2, resume=True)) == reference
+
+
+def test_the_command_repairs_and_says_how_many_of_what(env, tmp_path):
+    collect(env, agent(policies.Seeded()), tmp_path, n=3)
+    path = tmp_path / EPISODES
+    path.write_bytes(path.read_bytes() * 3)
+    result = CliRunner().invoke(app, ["repair", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "6 lines removed: a further line of an episode" in result.output and "3 lines stay" in result.output
+    assert "nothing to repair" in CliRunner().invoke(app, ["repair", str(tmp_path)]).output
+    (tmp_path / MANIFEST).unlink()
+    with pytest.raises(DataError, match="cannot be repaired"):
+        repair_run(tmp_path)
+
+
+def test_attempts_that_failed_stay_in_a_repaired_run(env, tmp_path):
+    manifest = manifest_of(env, agent(policies.Seeded()), 2, 1, 0)
+    (good, other) = collect(env, agent(policies.Seeded()), tmp_path / "other", n=2).episodes()
+    bad = {**good, "error": {"cause": "connection", "message": "reset"}, "attempt": 1}
+    with RunWriter(tmp_path / "run", manifest) as writer:
+        for item in (bad, other, {**good, "attempt": 2}, bad):
+            writer.add(item)
+    assert repair_run(tmp_path / "run").removed == {"a further line of an episode that is finished": 1}
+    assert [episode["attempt"] for episode in read_run(tmp_path / "run").episodes()] == [1, 2]

@@ -45,8 +45,6 @@ def recorded(
 def write_run(folder: Path, episodes: Sequence[Json], env: str, **manifest: Any) -> Path:
     """Write the two files of a run. manifest: added to the members that every run has."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(item) + "\n" for item in episodes)
-    (folder / "episodes.jsonl").write_text(lines, "utf-8")
     tasks = {item["task"] for item in episodes}
     values = {
         "env": env,
@@ -57,6 +55,9 @@ def write_run(folder: Path, episodes: Sequence[Json], env: str, **manifest: Any)
         "seed": 0,
         "factgym": "0.1.0",
         "fingerprints": {"tasks": "abc"},
+        **manifest,
     }
-    (folder / "manifest.json").write_text(json.dumps(values | manifest), "utf-8")
+    lines = "".join(json.dumps({**item, "agent": values["agent"]}) + "\n" for item in episodes)
+    (folder / "episodes.jsonl").write_text(lines, "utf-8")
+    (folder / "manifest.json").write_text(json.dumps(values), "utf-8")
     return folder

@@ -237,7 +237,11 @@ def test_both_themes_are_drawn(browser: Chromium, page: str, tmp_path: Path) -> 
 
 def test_a_hostile_run_is_shown_and_runs_nothing(browser: Chromium, tmp_path: Path) -> None:
     facts = {**fake_runs.manifest(2), "x": "\n".join(fake_runs.HOSTILE)}
-    run = fake_runs.write_run(tmp_path, [*map(fake_runs.hostile_episode, range(2)), fake_runs.hostile_fault()], facts)
+    run = fake_runs.write_run(
+        tmp_path,
+        [fake_runs.hostile_episode(), {**fake_runs.hostile_episode(), "sample": 1}, fake_runs.hostile_fault()],
+        facts,
+    )
     address = write_page(run).as_uri()
     for view in ("", "#e=1", "#e=2"):
         browser.open(address + view)

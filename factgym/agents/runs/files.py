@@ -76,6 +76,19 @@ def write_bytes(path: Path, data: bytes) -> None:
         file.write(data)
 
 
+def append_bytes(path: Path, data: bytes) -> None:
+    """Append to a file and force it to the disk; nothing for no data. Raises ConfigError."""
+    if not data:
+        return
+    try:
+        with path.open("ab") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise ConfigError(f"cannot write {path} ({error.strerror or error})") from None
+
+
 def write_json(path: Path, data: Any) -> None:
     """JSON data, indented; keys in their given order."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -192,12 +205,12 @@ def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
             path = f"{name}.{key}" if name else str(key)
             if path not in _FREE_KEYS and path not in _FREE_AGENT_SETTINGS:
                 yield from _differences(old.get(key), new.get(key), path)
-    elif old != new and not (name == "agent" and _is_url(old) and _is_url(new)):
+    elif old != new and not (name == "agent" and is_url(old) and is_url(new)):
         values = [json.dumps(value, ensure_ascii=False)[:_MAX_VALUE_CHARS] for value in (old, new)]
         yield f"{name}: {values[0]} then, {values[1]} now"
 
 
-def _is_url(name: Any) -> bool:
+def is_url(name: Any) -> bool:
     """Whether an agent is named by its server's address: the model is in its details."""
     return isinstance(name, str) and name.startswith(("http://", "https://"))
 

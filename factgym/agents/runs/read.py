@@ -2,23 +2,33 @@
 
 A run that was killed while it wrote ends in half a line: that line is left out with a note, any other broken line is
 an error that names it. An episode that an infrastructure fault ended, and that was played again, is in the file twice:
-the later line counts. Episodes are streamed, because a run of some thousand may not fit in memory twice.
+the later line counts. Lines of another run, and further lines of an episode that is finished, are never counted and
+noted; `repair_run` takes them out. Episodes are streamed, because a run of some thousand may not fit in memory twice.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from factgym.agents.runs.files import EPISODES, MANIFEST
+from factgym.agents.runs.files import EPISODES, MANIFEST, append_bytes, atomic_file, is_url, open_locked
 from factgym.core.errors import DataError
+from factgym.core.seeds import derive
 
 Episode = Mapping[str, Any]
 
+REMOVED = "episodes.removed.jsonl"
+"""Beside the episodes: the lines that `repair_run` took out of them."""
+
 _MAX_WARNINGS = 10
+_MAX_VALUE_CHARS = 40
+_ABOUT_RUN = {"env": "environment", "version": "version of the environment", "agent": "agent"}
+DOUBLED = "a further line of an episode that is finished"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class Run:
     notes: tuple[str, ...]
     failed: int
     _end: int
-    _superseded: frozenset[int]
+    _left_out: frozenset[int]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -49,7 +59,7 @@ class Run:
             for number, line in enumerate(lines, 1):
                 if lines.tell() > self._end:
                     return
-                if line.strip() and number not in self._superseded:
+                if line.strip() and number not in self._left_out:
                     where = f"{path} line {number}"
                     episode = _json_object(line, where)
                     _check_episode(episode, where)
@@ -73,43 +83,137 @@ def read_run(folder: str | Path) -> Run:
         manifest = _json_object(manifest_path.read_bytes(), str(manifest_path))
     else:
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
-    end, count, torn, superseded, failed = _scan(path)
+    lines = RunLines(manifest)
+    end, torn = lines.scan(path)
     if torn:
         notes.append(f"The last line of {EPISODES} is cut off (the run was interrupted) and is left out.")
+    if lines.foreign:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in lines.reasons.most_common())
+        notes.append(
+            f"{len(lines.foreign)} lines of {EPISODES} are left out ({reasons}; the first is line {min(lines.foreign)}): "
+            f"`factgym repair {folder}` removes them."
+        )
     n, k = manifest.get("n"), manifest.get("k", 1)
-    if isinstance(n, int) and isinstance(k, int) and n * k > count:
-        notes.append(f"The run is incomplete: {count} of {n * k} episodes.")
-    return Run(folder, manifest, tuple(notes), failed, end, frozenset(superseded))
+    if isinstance(n, int) and isinstance(k, int) and n * k > lines.count:
+        notes.append(f"The run is incomplete: {lines.count} of {n * k} episodes.")
+    left_out = frozenset({*lines.foreign, *lines.superseded})
+    return Run(folder, manifest, tuple(notes), len(lines.failed), end, left_out)
 
 
-def _scan(path: Path) -> tuple[int, int, bool, set[int], int]:
-    """End of the last usable line in bytes, episodes, whether the last line is torn, lines of superseded episodes, failed ones.
+def mismatch(episode: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:
+    """Why an episode is of another run than the manifest's; None where nothing says so."""
+    for name, words in _ABOUT_RUN.items():
+        theirs, ours = episode.get(name), manifest.get(name)
+        if None not in (theirs, ours) and theirs != ours and not (name == "agent" and is_url(theirs) and is_url(ours)):
+            return f"of another {words} ({theirs!r:.{_MAX_VALUE_CHARS}})"
+    numbers = [manifest.get("seed"), episode.get("index"), episode.get("sample"), episode.get("seed")]
+    if all(type(number) is int for number in numbers):
+        seed, index, sample, played = numbers
+        if played != derive(seed, "episode", index, sample):  # type: ignore[arg-type]  # integers
+            return "of another seed"
+    return None
 
-    An episode that was played again counts once. A broken line is left for the pass that reads it.
+
+@dataclass(slots=True)
+class RunLines:
+    """The lines of a run's file by their part in it, each with its number from 1.
+
+    count: episodes. failed: the last failed attempt of each episode that no later line supersedes. superseded: failed
+    attempts that were played again. foreign: line -> why it is no part of the run.
     """
-    # `failed` holds the line of the last failed attempt of each episode until a later attempt supersedes it.
-    end = count = 0
-    superseded: set[int] = set()
-    failed: dict[object, int] = {}
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                episode = json.loads(line)
-            except (ValueError, RecursionError):
-                episode = None
-            if episode is None and not line.endswith(b"\n"):
-                return end, count, True, superseded, len(failed)
-            end += len(line)
-            count += bool(line.strip())
-            if not isinstance(episode, dict):
-                continue
-            key = (str(episode.get("task")), str(episode.get("sample")))
-            if key in failed:
-                superseded.add(failed.pop(key))
-                count -= 1
-            if episode.get("error") is not None:
-                failed[key] = number
-    return end, count, False, superseded, len(failed)
+
+    manifest: Mapping[str, Any]
+    count: int = 0
+    failed: dict[object, int] = field(default_factory=dict)
+    finished: set[object] = field(default_factory=set)
+    superseded: set[int] = field(default_factory=set)
+    foreign: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Foreign lines by reason."""
+        return Counter(self.foreign.values())
+
+    def add(self, number: int, episode: Any) -> str | None:
+        """Add a line, and return why it is no part of the run; None for one that is."""
+        if not isinstance(episode, dict):  # left for the pass that reads it
+            self.count += 1
+            return None
+        key = (str(episode.get("task")), str(episode.get("sample")))
+        reason = mismatch(episode, self.manifest) or (DOUBLED if key in self.finished else None)
+        if reason is not None:
+            self.foreign[number] = reason
+            return reason
+        if key in self.failed:
+            self.superseded.add(self.failed.pop(key))
+        else:
+            self.count += 1
+        if episode.get("error") is not None:
+            self.failed[key] = number
+        else:
+            self.finished.add(key)
+        return None
+
+    def scan(self, path: Path) -> tuple[int, bool]:
+        """Add the lines of a file; return the end of the last usable one in bytes, and whether another is torn."""
+        end = 0
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    episode = json.loads(line)
+                except (ValueError, RecursionError):
+                    episode = None
+                if episode is None and not line.endswith(b"\n"):
+                    return end, True
+                end += len(line)
+                if line.strip():
+                    self.add(number, episode)
+        return end, False
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """The outcome of a repair. lines: that stay. removed: reason -> lines that were moved to `REMOVED`."""
+
+    lines: int
+    removed: Mapping[str, int]
+
+
+def repair_run(folder: str | Path) -> Repair:
+    """Move the lines that are no part of a run, are doubled or cannot be read to `REMOVED`, beside its episodes.
+
+    Raises DataError where there is no run or no manifest, and ConfigError while another process writes it.
+    """
+    run = read_run(folder)
+    if not run.manifest:
+        raise DataError(
+            f"{run.folder} has no {MANIFEST}, which says to what run its lines belong: it cannot be repaired"
+        )
+    path, lines, removed = run.folder / EPISODES, RunLines(run.manifest), Counter[str]()
+    lock = open_locked(path)
+    try:
+        rejected: list[bytes] = []
+        with path.open("rb") as source, atomic_file(path, force=True, draft=f".{path.name}.part") as target:
+            for number, line in enumerate(source, 1):
+                if not line.strip():
+                    continue
+                where = f"{path} line {number}"
+                try:
+                    episode = _json_object(line, where)
+                    _check_episode(episode, where)
+                    reason = lines.add(number, episode)
+                except DataError:
+                    reason = "no episode"
+                if reason is None:
+                    target.write(line if line.endswith(b"\n") else line + b"\n")
+                else:
+                    removed[reason] += 1
+                    rejected.append(line if line.endswith(b"\n") else line + b"\n")
+            # Before the file takes its name: a line is in one of the two at any time.
+            append_bytes(run.folder / REMOVED, b"".join(rejected))
+    finally:
+        os.close(lock)
+    return Repair(lines.count + len(lines.superseded), dict(removed.most_common()))
 
 
 def _check_episode(episode: Mapping[str, Any], where: str) -> None:

@@ -20,7 +20,10 @@ from typing import Any, Self
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
 from factgym.agents.runs.files import EPISODES, MANIFEST, check_same, open_locked, write_bytes
+from factgym.agents.runs.read import RunLines
 from factgym.core.errors import ConfigError, DataError, FactgymError
+
+_MAX_LISTED = 5
 
 SYNC_SECONDS = 5.0
 """How often written lines are forced to the disk, against a machine that fails; a killed process loses none."""
@@ -50,9 +53,10 @@ class RunWriter:
             )
         self._file = open_locked(path, os.O_APPEND)
         try:
-            open_line = self._read_finished(path)
+            open_line = self._read_finished(path, manifest)
             if self._done or self._failed:
                 check_same(folder, manifest)
+                self._refuse_foreign()
             else:
                 text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
                 write_bytes(folder / MANIFEST, text.encode("utf-8", "backslashreplace"))
@@ -69,9 +73,21 @@ class RunWriter:
         key = (job.index, job.sample)
         return None if key in self._done else replace(job, attempt=self._failed.get(key, 0) + 1)
 
-    def _read_finished(self, path: Path) -> bool:
+    def _refuse_foreign(self) -> None:
+        """Raise DataError for lines that are no part of the run."""
+        if self._foreign:
+            listed = "; ".join(
+                f"line {number} is {reason}" for number, reason in [*self._foreign.items()][:_MAX_LISTED]
+            )
+            more = f"; and {len(self._foreign) - _MAX_LISTED} more" if len(self._foreign) > _MAX_LISTED else ""
+            raise DataError(
+                f"{self.folder / EPISODES}: {listed}{more}: `factgym repair {self.folder}` moves them out of the run"
+            )
+
+    def _read_finished(self, path: Path, manifest: Mapping[str, Any]) -> bool:
         """Read the file up to a torn last line, and return whether the line before `_end` has no line break yet."""
-        is_whole = True
+        is_whole, part = True, RunLines(manifest)
+        self._foreign = part.foreign
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 where, is_whole = f"{path} line {number}", line.endswith(b"\n")
@@ -79,18 +95,21 @@ class RunWriter:
                     if line.strip():
                         episode = json.loads(line)
                         key, attempt = (episode["index"], episode["sample"]), episode["attempt"]
+                        part.add(number, episode)
                         if episode["error"] is None:
                             self._done.add(key)
                         else:
                             self._failed[key] = attempt
                 except (KeyError, TypeError):
                     raise DataError(
-                        f"{where}: no episode of this version of factgym; it cannot be continued"
+                        f"{where}: no episode of this version of factgym. `factgym repair {self.folder}` moves it out"
                     ) from None
                 except (ValueError, RecursionError):
                     if not is_whole:  # the last line, torn when the run was killed
                         return False
-                    raise DataError(f"{where}: no valid JSON. Repair or delete the line to continue the run") from None
+                    raise DataError(
+                        f"{where}: no valid JSON. `factgym repair {self.folder}` moves it out of the run"
+                    ) from None
                 self._end += len(line)
         return not is_whole
 
