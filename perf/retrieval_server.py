@@ -1,4 +1,5 @@
-"""The retrieval server under load: many clients at once, one query each, beside the index called in a loop.
+"""The retrieval server under load: many clients at once, one query each, beside the index called in a loop, a query at a time and
+as many at a time as there are clients.
 
 Clients share an event loop in this process, and the server is a process of its own, so that on two cores both have one.
 Latency is what a client waits, queueing included.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 import statistics
 import subprocess
@@ -50,18 +52,21 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
 
 
 def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # as the server
     corpus = StoredCorpus(path)
     queries = draw_queries(corpus, 1000)
     index = build_index(corpus, options.index, **parse_settings(options.settings))
     index.search(queries[:100], _TOP)
     wait_for_kernels(60)
-    started, count = time.perf_counter(), 0
-    while time.perf_counter() - started < options.seconds:
-        index.search([queries[count % len(queries)]], _TOP)
-        count += 1
-    rate = count / (time.perf_counter() - started)
     yield f"{len(corpus):,} passages, {options.index}, top {_TOP}"
-    yield f"  the index in a loop           {rate:8,.0f} queries a second"
+    for batch in (1, options.clients):
+        index.search(queries[:batch], _TOP)
+        started, count = time.perf_counter(), 0
+        while time.perf_counter() - started < options.seconds:
+            index.search([queries[(count + i) % len(queries)] for i in range(batch)], _TOP)
+            count += batch
+        rate = count / (time.perf_counter() - started)
+        yield f"  the index, {batch:3} in a call       {rate:8,.0f} queries a second"
     command = [
         sys.executable,
         "-m",
@@ -77,12 +82,12 @@ def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None
-        url = re.search(r"http://\S+$", server.stderr.readline())
-        assert url is not None, server.stderr.read()
         try:
+            # Libraries may write warnings before the line with the address; a server that fails closes the stream.
+            url = next(filter(None, (re.search(r"Serving .* (http://\S+)$", line) for line in server.stderr)))[1]
             for clients in (1, options.clients):
-                asyncio.run(_load(url[0], queries, clients, 2))
-                seconds = asyncio.run(_load(url[0], queries, clients, options.seconds))
+                asyncio.run(_load(url, queries, clients, 2))
+                seconds = asyncio.run(_load(url, queries, clients, options.seconds))
                 p50, p95 = statistics.median(seconds), statistics.quantiles(seconds, n=20)[-1]
                 yield (
                     f"  server, {clients:3} clients at once   {len(seconds) / options.seconds:8,.0f} queries a second, "

@@ -8,6 +8,7 @@ corpus, so the merged ranking is that of one machine. Placing replicas and start
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,9 @@ class Shard:
     """A replica: the index over its part of the corpus."""
 
     def __init__(self, path: str, index: str, options: dict[str, Any], number: int, shards: int) -> None:
+        os.environ.setdefault(
+            "OMP_WAIT_POLICY", "PASSIVE"
+        )  # see `factgym.cli.serve`: replicas share a machine's cores
         corpus = StoredCorpus(path)
         whole: Any = build_index(corpus, index, **options)
         self._fingerprint: str = whole.fingerprint()

@@ -166,6 +166,36 @@ def test_waiting_queries_are_one_batch() -> None:
     asyncio.run(run())
 
 
+def test_clients_that_return_are_searched_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight clients, of which one came first: after its answer a batch waits for all eight."""
+    monkeypatch.setattr("factgym.integrations.retrieval._GATHERING", 1e4)
+    release, started = threading.Event(), threading.Event()
+
+    def search(queries: list[str], k: int) -> list[str]:
+        started.set()
+        assert release.wait(30)
+        return queries
+
+    async def client(batcher: MicroBatcher, name: str, rounds: int) -> None:
+        for number in range(rounds):
+            query = f"{name} {number}"
+            assert await batcher.search([query], 1) == [query]
+
+    async def run() -> list[int]:
+        sizes: list[int] = []
+        batcher = MicroBatcher(search, 64, sizes.append)
+        first = asyncio.create_task(client(batcher, "first", 5))
+        while not started.is_set():
+            await asyncio.sleep(0.001)
+        others = [asyncio.create_task(client(batcher, f"other {i}", 4)) for i in range(7)]
+        await asyncio.sleep(0.001)
+        release.set()
+        await asyncio.gather(first, *others)
+        return sizes
+
+    assert asyncio.run(run()) == [1, 8, 8, 8, 8]
+
+
 def test_many_clients_get_their_own_answers(url: str) -> None:
     words = ["refunds", "leave", "office", "lisbon", "days", "xyz"]
     expected = {word: ids(request(f"{url}/retrieve", {"queries": [word]})[1]["result"][0]) for word in words}
