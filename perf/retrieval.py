@@ -22,7 +22,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +44,6 @@ import json, resource, sys, time
 from factgym.corpora.build import read_passages
 from factgym.corpora.cooccurrence.engine import wait_for_kernels
 from factgym.corpora.index import build_index
-import numpy, bm25s
 def resident(name):
     rows = dict(line.split(":") for line in open("/proc/self/smaps_rollup").read().splitlines()[1:])
     return int(rows[name].split()[0]) / 1024
@@ -55,9 +56,6 @@ first, cpu = time.perf_counter() - wall, time.process_time() - begun
 for query in queries:
     index.search([query], 3)
 print(json.dumps([opened, first, cpu, before, resident("Rss")]), flush=True)
-sys.stdin.readline()
-print(json.dumps(resident("Pss")), flush=True)
-sys.stdin.readline()
 """
 
 _EPISODE = """
@@ -129,7 +127,7 @@ def _measure(plan: Plan, folder: Path) -> Iterator[str]:
     if plan.memory:
         yield f"  in memory, fresh      {_opening(rows, 'memory', queries)}"
     if plan.processes > 1:
-        yield from _shared_memory(built, queries, plan.processes)
+        yield from _shared_memory(built, queries[:100], plan.processes)
     yield from _episode(folder, built, queries[0])
     yield f"  top-{_TOP}, ms of CPU          p50      p95"
     index = build_index(corpus)
@@ -237,47 +235,61 @@ def _milliseconds(search: Callable[[str], object], query: str) -> float:
     return 1e3 * (time.process_time() - begun)
 
 
-def _start(path: Path, mode: str, queries: Sequence[str]) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", _OPEN, str(path), mode, json.dumps(list(queries[:100]))]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _read(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
-
-
-def _continue(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
 def _opening(path: Path, mode: str, queries: Sequence[str]) -> str:
-    process = _start(path, mode, queries)
-    opened, first, cpu, before, after = json.loads(_read(process))
-    process.kill()
-    process.wait()
+    command = [sys.executable, "-c", _OPEN, str(path), mode, json.dumps(list(queries[:100]))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    opened, first, cpu, before, after = json.loads(done.stdout)
     return f"{opened:8.3f} s {first:10.3f} s {cpu:8.2f} s {before:11,.0f} MB {after:11,.0f} MB"
 
 
 def _shared_memory(path: Path, queries: Sequence[str], total: int) -> Iterator[str]:
-    """Proportional memory of processes after the same queries: a shared page counts in parts."""
-    sizes = []
-    for count in (1, total):
-        processes = [_start(path, "disk", queries) for _ in range(count)]
-        for process in processes:
-            _read(process)
-        for process in processes:
-            _continue(process)
-        sizes.append(sum(float(json.loads(_read(process))) for process in processes))
-        for process in processes:
-            _continue(process)
-            process.wait()
-    yield (
-        f"  memory of {total} processes {sizes[1]:8,.0f} MB (PSS), of one {sizes[0]:,.0f} MB: "
-        f"{(sizes[1] - sizes[0]) / (total - 1):,.0f} MB for each further one"
-    )
+    """Memory after the same queries, of processes that are started by themselves and of those of a fork server."""
+    ((single, _),) = _memory("spawn", path, queries, 1)
+    yield f"  memory after {len(queries)} queries: one process {single:,.0f} MB, a shared page counted in parts (PSS)"
+    for method, name in (("spawn", "each started by itself"), ("forkserver", "of a fork server, counted with it")):
+        sizes = _memory(method, path, queries, total)
+        shared, private = sum(size for size, _ in sizes), max(own for _, own in sizes)
+        yield (
+            f"    {total} processes, {name:36} {shared:8,.0f} MB, {shared / single:.2f} times one; "
+            f"at most {private:,.0f} MB of its own in each"
+        )
+
+
+def _memory(method: str, path: Path, queries: Sequence[str], count: int) -> list[tuple[float, float]]:
+    """Return the proportional and the private memory of each process, in megabytes, while all of them are there."""
+    context: Any = get_context(method)
+    context.set_forkserver_preload(["factgym.corpora.preload"])
+    barrier = context.Barrier(count + 1)
+    processes = [context.Process(target=_search_and_wait, args=(path, queries, barrier)) for _ in range(count)]
+    for process in processes:
+        process.start()
+    barrier.wait()
+    servers = [_server_id(process.pid) for process in processes[:1] if method == "forkserver"]
+    sizes = [_resident(pid) for pid in [*(process.pid for process in processes), *servers]]
+    barrier.wait()
+    for process in processes:
+        process.join()
+    return sizes
+
+
+def _search_and_wait(path: Path, queries: Sequence[str], barrier: Any) -> None:
+    index = build_index(StoredCorpus(path))
+    wait_for_kernels(60)
+    for query in queries:
+        index.search([query], _TOP)
+    barrier.wait()
+    barrier.wait()
+
+
+def _server_id(worker: int) -> int:
+    """Return the process that forked a worker."""
+    return int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _resident(pid: int) -> tuple[float, float]:
+    """Return proportional set size and private anonymous memory of a process, in megabytes (Linux)."""
+    rows = dict(line.split(":") for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+    return tuple(int(rows[name].split()[0]) / 1024 for name in ("Pss", "Private_Dirty"))  # type: ignore[return-value]
 
 
 def _episode(folder: Path, built: Path, query: str) -> Iterator[str]:

@@ -9,6 +9,8 @@ import math
 import pickle
 import random
 import shutil
+import subprocess
+import sys
 import threading
 import tracemalloc
 from collections import Counter
@@ -195,6 +197,33 @@ def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(store
     for thread in threads:
         thread.join()
     assert results == [expected] * 4
+
+
+FORKED = """
+import gc, multiprocessing, sys
+from factgym.corpora.index import build_index
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.store_bm25 import kernels_module
+
+def search(path, queries):
+    shared = bool(gc.get_freeze_count()) and not kernels_module.is_loading
+    return shared, build_index(StoredCorpus(path)).search(queries, 5)
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["factgym.corpora.preload"])
+    with context.Pool(2) as pool:
+        for result in pool.starmap(search, [(sys.argv[1], sys.argv[2:4])] * 2, chunksize=1):
+            print(result)
+"""
+
+
+def test_processes_of_a_fork_server_search_alike(stored: StoredCorpus, tmp_path: Path) -> None:
+    """Their server has imported the package, kernels included, and left nothing for garbage collection to write to."""
+    (script := tmp_path / "forked.py").write_text(FORKED, "utf-8")
+    command = [sys.executable, str(script), str(stored.path), *QUERIES[:2]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{(True, StoredBm25(stored).search(QUERIES[:2], 5))}\n" * 2
 
 
 def test_a_pickle_never_opens_other_passages(tmp_path: Path) -> None:
