@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from factgym.core.errors import ConfigError, DataError, did_you_mean
 _SAME = ("env", "version", "fingerprints", "prompts", "config", "guests")
 """Members of a manifest that must agree."""
 _MAX_DIFFERENCES = 5
+
+TaskValues = tuple[dict[str, dict[str, float]], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,24 @@ def compare_runs(first: Run, second: Run) -> RunComparison:
     that cannot be compared, and where they share no scored task.
     """
     check_comparable(first, second)
-    (a, unscored_a), (b, unscored_b) = _by_task(first), _by_task(second)
+    return _paired(first, second, _by_task(first), _by_task(second))
+
+
+def compare_with_first(runs: Sequence[Run]) -> list[RunComparison | ConfigError]:
+    """Compare each further run with the first, reading each once; where they cannot be compared, the error that says why."""
+    values = [_by_task(run) for run in runs]
+    results: list[RunComparison | ConfigError] = []
+    for run, tasks in zip(runs[1:], values[1:], strict=True):
+        try:
+            check_comparable(runs[0], run)
+            results.append(_paired(runs[0], run, values[0], tasks))
+        except ConfigError as error:
+            results.append(error)
+    return results
+
+
+def _paired(first: Run, second: Run, first_values: TaskValues, second_values: TaskValues) -> RunComparison:
+    (a, unscored_a), (b, unscored_b) = first_values, second_values
     common = [task for task in a if task in b]
     if not common:
         raise ConfigError(f"{first.folder} and {second.folder} have no scored task in common: play the same tasks")
@@ -135,7 +154,7 @@ def _differences(name: str, first: Any, second: Any) -> Iterator[str]:
         yield f"{name} is {str(first)[:60]!r} and {str(second)[:60]!r}"
 
 
-def _by_task(run: Run) -> tuple[dict[str, dict[str, float]], int]:
+def _by_task(run: Run) -> TaskValues:
     """Return task -> value by name, the mean of its samples, and the number of episodes without a score."""
     sums: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     unscored = 0

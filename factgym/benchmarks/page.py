@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from factgym.benchmarks.formats import count, decimal, interval, label, percent, whole, whole_interval
-from factgym.benchmarks.report import KINDS, Bar, Chart, Report, Styled, Table
+from factgym.benchmarks.report import KINDS, Bar, Chart, Link, Report, Styled, Table
 from factgym.benchmarks.tables import effort
 from factgym.benchmarks.tables import measures as group_measures
 from factgym.benchmarks.tables import sizes as group_sizes
@@ -108,7 +108,8 @@ def templates() -> Environment:
         "style": lambda names: Markup(asset(*names)),
     }
     environment.tests |= {
-        kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in (Bar, Styled, Table, Chart)
+        kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind)
+        for kind in (Bar, Styled, Table, Chart, Link)
     }
     environment.globals["kinds"] = KINDS
     return environment

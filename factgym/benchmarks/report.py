@@ -46,7 +46,15 @@ class Styled:
     style: str = "bold"
 
 
-Cell = str | Styled | Bar
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A link of a page to another page beside it; its text alone on a terminal. address: relative, and ours."""
+
+    text: str
+    address: str
+
+
+Cell = str | Styled | Bar | Link
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,7 @@ class Note:
     fine: bool = False
 
 
-Part = Table | Chart | Note
+Part = Table | Chart | Note | Link
 
 
 @dataclass(frozen=True, slots=True)

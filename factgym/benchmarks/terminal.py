@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from factgym.benchmarks.formats import printable
-from factgym.benchmarks.report import KINDS, Bar, Note, Report, Section, Styled, Table
+from factgym.benchmarks.report import KINDS, Bar, Link, Note, Report, Section, Styled, Table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -87,7 +87,7 @@ def render_table(table: Table) -> Group:
             elif isinstance(cell, Styled):
                 cells.append(Text(_padded(cell.text, limit), cell.style))
             else:
-                cells.append(Text(_padded(cell, limit)))
+                cells.append(Text(_padded(cell.text if isinstance(cell, Link) else cell, limit)))
         grid.add_row(*cells, *([marks[row.agrees]] if table.marked else []), end_section=row.ends_group)
     notes = [Padding(Text(printable(note, NOTE_CHARS), "dim"), (0, 0, 0, 2)) for note in table.notes]
     return Group(*parts, grid, *notes)

@@ -22,11 +22,13 @@ from hypothesis import strategies as st
 from factgym import make
 from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.engine import play_many
+from factgym.agents.runs.read import read_run
 from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.page import data_block, templates, visible
+from factgym.benchmarks.viewer.comparison import run_names
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import read_dataset
-from factgym.benchmarks.viewer.page import write_page
+from factgym.benchmarks.viewer.page import write_comparison, write_page
 from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, steps_of
 from factgym.core.errors import DataError
 from factgym.datasets.multihop import Evidence, Triple, triple_row
@@ -581,3 +583,24 @@ def test_a_row_without_its_passage_has_a_note(tmp_path: Path) -> None:
     rows = read_dataset(_data_set(tmp_path / "set", documents=False))
     assert any("1 span of 1 cannot be shown in place" in note for note in rows.notes)
     assert "cannot be shown in place" in write_page(tmp_path / "set").read_text("ascii")
+
+
+def test_a_page_of_hostile_runs_is_whole_and_says_why_they_have_no_difference(tmp_path: Path) -> None:
+    facts = {**fake_runs.manifest(3), "prompts": {"system": fake_runs.HOSTILE[0]}}
+    episodes = [*map(fake_runs.hostile_episode, range(2)), fake_runs.hostile_fault()]
+    runs = {
+        "plain": read_run(fake_runs.write_run(tmp_path / "a", [fake_runs.episode(1)])),
+        fake_runs.HOSTILE[0]: read_run(fake_runs.write_run(tmp_path / "b", episodes, facts)),
+    }
+    page = _Page(write_comparison(runs, tmp_path / "page.html").read_text("ascii"))
+    assert page.open == [] and [kind for kind, _ in page.scripts].count(None) == 1
+    index = page.block("index")
+    assert index["runs"] == list(runs) and len(index["rows"]) == 4
+    text = " ".join("".join(page.text).split())
+    assert "has no paired difference." in text and "cannot be compared: prompts.system is" in text
+
+
+def test_folders_are_named_as_shortly_as_tells_them_apart(tmp_path: Path) -> None:
+    assert run_names([tmp_path / "x/a", tmp_path / "x/b"]) == ["a", "b"]
+    assert run_names([tmp_path / "x/a", tmp_path / "y/a"]) == ["x/a", "y/a"]
+    assert run_names([tmp_path / "a", tmp_path / "a"])[1].endswith("(2)")

@@ -140,6 +140,7 @@ def test_eval_plays_groups_and_continues_a_run(tmp_path):
         (("eval", "claimcheck-contracts", "--path", "nowhere.json"), "nowhere.json"),
         (("eval", "claimcheck", "--out", "/proc/nope/run"), "choose another folder with --out"),
         (("view", "nowhere"), "nowhere"),
+        (("view", "nowhere", "--watch", "--out", "page.html"), "leave out --out"),
         (("eval", "claimcheck", "--agent", "missing.py:Mine"), "there is no file"),
         (("eval", "claimcheck", "--agent", "oracle", "--temperature", "0"), "takes no settings"),
         (("eval", "claimcheck", "--agent", "oracle", "--timeout", "0"), "greater than 0"),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import threading
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import fake_runs
 import pytest
 from chrome import Chromium
 
-from factgym.benchmarks.viewer.page import write_page
+from factgym.agents.runs.read import read_run
+from factgym.benchmarks.viewer.live import PageServer, state_of
+from factgym.benchmarks.viewer.page import write_comparison, write_page
 
 N = 300
 TASKS, K = 30, 4
@@ -98,12 +103,150 @@ def test_filters_agree_with_the_records(browser: Chromium, page: str) -> None:
     expect("#state=error", sum(episode["error"] is not None for episode in episodes))
     totals = [episode["reward"]["total"] for episode in episodes if not episode["error"]]
     expect("#min=0.2&max=0.7", sum(0.2 - 1e-9 <= total <= 0.7 + 1e-9 for total in totals))
-    texts = [episode["task_view"]["question"] + episode["task_view"]["answer"] for episode in episodes]
-    expect("#q=severity%20BREACH", sum("severity" in text and "breach" in text for text in texts))
+    codes = [{turn["error"] for turn in episode["turns"]} for episode in episodes]
+    expect("#cause=invalid_json", sum("invalid_json" in errors for errors in codes))
+    quotes = [episode["reward"]["components"]["quote"] for episode in episodes if not episode["error"]]
+    expect("#value=quote&max=0.5", sum(quote <= 0.5 for quote in quotes))
+    browser.open(page + "#value=coverage&sort=low")
+    assert browser.run("document.querySelector('.item .score').textContent") == "0.000"
     browser.open(page + "#sort=low")
     assert float(_text(browser, ".dhead .total b")) == round(min(totals), 3)
     browser.open(page + "#q=nothing-of-the-kind")
     assert "No episode fits" in _text(browser, "#list")
+
+
+def _spoken(episode: dict[str, Any]) -> str:
+    """What a reader of the transcript sees: the task, and every message after it."""
+    view = [episode["task_view"]["question"], episode["task_view"]["answer"], episode["task"]]
+    metrics = (episode["reward"] or {}).get("metrics", {})
+    messages = [message["content"] for message in episode["messages"][1:]]
+    return "\n".join([*view, *map(str, metrics.values()), *messages]).lower()
+
+
+@pytest.mark.parametrize(
+    "words", ["severity BREACH", "comparing wording", "E9 annex", "\u00e9T\u00c9 <b>", 'say "x\\y"']
+)
+def test_search_reaches_inside_transcripts(browser: Chromium, tmp_path: Path, words: str) -> None:
+    episodes = [fake_runs.episode(i) for i in range(60)]
+    for i in (7, 41):
+        episodes[i]["messages"][2]["content"] += '\nL\u2019\u00c9t\u00e9 <b> I say "x\\y".'
+    page = write_page(fake_runs.write_run(tmp_path, episodes)).as_uri()
+    browser.open(f"{page}#q={quote(words)}")
+    browser.wait("document.getElementById('list').ariaBusy === 'false'")
+    expected = [episode["task"] for episode in episodes if all(w in _spoken(episode) for w in words.lower().split())]
+    assert 0 < len(expected) < 60
+    assert _text(browser, "#count") == f"{len(expected)} of 60 episodes"
+    tasks = browser.run("[...document.querySelectorAll('.item .id')].map((node) => node.textContent)")
+    assert tasks == expected[: len(tasks)]
+    assert browser.run("CSS.highlights.get('search').size") > 0
+
+
+def test_keys_and_instructions_are_no_transcript(browser: Chromium, page: str) -> None:
+    browser.open(page + "#q=assistant")
+    browser.wait("document.getElementById('list').ariaBusy === 'false'")
+    assert _text(browser, "#count") == f"0 of {N} episodes"
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("compared")
+    runs = {}
+    for name, episodes in RUNS.items():
+        runs[name] = read_run(fake_runs.write_run(folder / name, episodes))
+    return write_comparison(runs, folder / "page.html").as_uri()
+
+
+RUNS = {
+    "base": [fake_runs.episode(i) for i in range(40)],
+    "worse": [fake_runs.episode(i, skill=0.3) for i in range(40)],
+    "better": [fake_runs.episode(i, skill=0.95, agent="</script><b>new") for i in range(36)],
+}
+
+
+def _right(episode: dict[str, Any]) -> bool:
+    metrics = (episode["reward"] or {"metrics": {"verdict": 0}})["metrics"]
+    return metrics["verdict"] == metrics.get("gold_verdict")
+
+
+def test_runs_are_side_by_side_with_the_same_task_in_each(browser: Chromium, compared: str) -> None:
+    browser.open(compared)
+    overview = _text(browser, "#overview")
+    for name, episodes in RUNS.items():
+        totals = [episode["reward"]["total"] for episode in episodes if episode["reward"]]
+        assert name in overview and f"{sum(totals) / len(totals):.3f}" in overview
+    browser.open(compared + "#e=3")
+    rewards = {name: episodes[3]["reward"]["total"] for name, episodes in RUNS.items()}
+    assert _text(browser, ".dhead .total b") == f"{rewards['better'] - rewards['base']:+.3f}"
+    assert browser.run("[...document.querySelectorAll('.run > h2')].map((node) => node.textContent)") == [
+        "base",
+        "better",
+    ]
+    assert browser.run("document.querySelectorAll('.run .told-all').length") == 2
+    browser.run("document.querySelectorAll('.sample')[1].click()")
+    assert browser.run("location.hash") == "#e=3&b=1"
+    assert _text(browser, ".run:last-child > h2") == "worse"
+    assert _text(browser, ".dhead .total b") == f"{rewards['worse'] - rewards['base']:+.3f}".replace("-", "\u2212")
+
+
+def test_what_changed_between_two_runs_can_be_chosen(browser: Chromium, compared: str) -> None:
+    base, worse = RUNS["base"], RUNS["worse"]
+
+    def expect(address: str, count: int) -> None:
+        browser.open(compared + address)
+        assert _text(browser, "#count") == f"{count} of 40 tasks", address
+
+    pairs = [(a, b) for a, b in zip(base, worse, strict=True) if a["reward"] and b["reward"]]
+    broken = sum(_right(a) and not _right(b) for a, b in pairs)
+    expect("#b=1&change=broken", broken)
+    browser.open(compared)
+    assert browser.run("document.querySelector('a[href=\"#b=1&change=broken\"]').textContent") == str(broken)
+    quotes = [[run["reward"]["components"]["quote"] for run in pair] for pair in pairs]
+    expect("#b=1&value=quote&change=down", sum(b < a for a, b in quotes))
+    expect("#change=single", 4)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("view", ["", "#episodes", "#e=4"])
+def test_runs_side_by_side_fit_the_window(browser: Chromium, compared: str, width: int, view: str) -> None:
+    browser.resize(width, 800)
+    browser.open(compared + view)
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    detail = "document.getElementById('detail')"
+    assert browser.run(f"{detail}.scrollWidth - {detail}.clientWidth") <= 0
+    browser.resize(1280, 800)
+
+
+def test_a_watched_page_follows_its_run(browser: Chromium, tmp_path: Path) -> None:
+    episodes = [fake_runs.episode(i) for i in range(6)]
+    run = fake_runs.write_run(tmp_path / "run", episodes[:4])
+    page = tmp_path / "served" / "index.html"
+    page.parent.mkdir()
+    server = PageServer(lambda: write_page(run, page, live=True), lambda: state_of([run]), 0, reloads=False)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    browser.origin = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        browser.open(browser.origin)
+        assert _text(browser, ".runfacts li") == "4 episodes"
+        browser.wait("version !== null")
+        with (run / "episodes.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(episodes[4]) + "\n")
+        browser.wait("document.querySelector('.runfacts li')?.textContent === '5 episodes'")
+        browser.run("location.hash = '#e=1'")
+        browser.wait("version !== null")
+        with (run / "episodes.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(episodes[5]) + "\n")
+        browser.wait("!document.getElementById('fresh').hidden")
+        assert _shown(browser) == episodes[1]["task"], "an open episode is not taken away"
+        browser.run("document.getElementById('fresh').click()")
+        browser.wait("document.getElementById('count')?.textContent === '6 episodes'")
+        assert _shown(browser) == episodes[1]["task"]
+        assert browser.complaints() == []
+    finally:
+        browser.send("Page.navigate", url="about:blank")
+        server.shutdown()
+        server.server_close()
+        browser.events.clear()
+        del browser.origin
 
 
 def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, groups: str) -> None:

@@ -169,6 +169,9 @@ def test_the_page_and_the_viewer_take_a_training_run(finished: tuple[Path, dict[
     assert "http://" not in page.replace("http://www.w3.org", "")
     result = CliRunner().invoke(app, ["view", str(folder)])
     assert result.output.strip() == str(folder / "curves.html")
+    assert 'href="checkpoints.html"' in (folder / "curves.html").read_text("ascii")
+    checkpoints = (folder / "checkpoints.html").read_text("ascii")
+    assert all(name in checkpoints for name in ("start", "0-sft-000002", "1-grpo-000003"))
     with pytest.raises(DataError, match="no training run"):
         write_curves(folder / "start")
 

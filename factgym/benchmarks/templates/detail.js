@@ -75,15 +75,18 @@ function answerPart(detail) {
   if (key) part.append(key);
   const parts = [part];
   if (detail.claims.length) parts.push(el("section", "", el("h2", "", "Gold"), el("ul", "claims", ...detail.claims.map(claimRow))));
-  if (!detail.submitted.length) return parts;
+  return [...parts, ...submittedPart(detail)];
+}
+
+function submittedPart(detail) {
+  if (!detail.submitted.length) return [];
   const rows = detail.submitted.map((claim) => {
     const row = claimRow(claim);
     for (const quote of claim.quotes) row.append(quoteLine(...quote));
     if (!claim.quotes.length && claim.status !== "not_found") row.append(el("span", "why", el("span", "tag bad", "no quote")));
     return row;
   });
-  parts.push(el("section", "", el("h2", "", "Submitted"), el("ul", "claims", ...rows)));
-  return parts;
+  return [el("section", "", el("h2", "", "Submitted"), el("ul", "claims", ...rows))];
 }
 
 function triplePart(triple) {

@@ -1,10 +1,12 @@
 // State lives in the address: `#` is the overview, `#e=17&gold=...` an episode within a filtered list.
 
 const data = readRows();
-let shown = data.rows;
+let shown = data.entries;
 let chosen = null;
 let shownDetail = null;
 let lastEpisodes = "#episodes";
+let pending = 0;
+const PAUSE = 200;
 
 function sharedTexts() {
   const block = byId("shared");
@@ -15,7 +17,7 @@ function address() {
   const want = filterValues();
   const parts = new URLSearchParams();
   if (chosen !== null) parts.set("e", String(chosen));
-  for (const id of FILTERS) if (want[id] !== UNSET[id]) parts.set(id, want[id]);
+  for (const id of filters()) if (want[id] !== UNSET[id]) parts.set(id, want[id]);
   return "#" + (parts.toString() || "episodes");
 }
 
@@ -40,17 +42,41 @@ function route() {
   setFilters(Object.fromEntries(parts));
   const at = parts.has("e") ? Number(parts.get("e")) : null;
   showView(true);
-  refilter(at !== null && data.rows[at] ? at : null);
+  refilter(at !== null && data.entries[at] ? at : null);
 }
 
 function refilter(at) {
-  shown = selectRows(data.rows, filterValues());
-  byId("count").textContent = shown.length === data.rows.length ? plural(shown.length, "episode")
-    : shown.length.toLocaleString("en-US") + " of " + plural(data.rows.length, "episode");
+  const want = filterValues();
+  const words = wordsOf(want);
+  const selected = selectEntries(data, want);
+  const matches = new Set(selected.filter((entry) => words.every((word) => entry.text.includes(word))));
+  shown = selected.filter((entry) => matches.has(entry));
   byId("spacer").style.height = shown.length * ROW + "px";
   byId("list").scrollTop = 0;
   const wide = !matchMedia("(max-width: 820px)").matches;
+  shownDetail = null;
   choose(at !== null ? at : wide && shown.length ? shown[0].i : null, at !== null);
+  clearTimeout(pending);
+  stopSearch();
+  const rest = words.length ? selected.filter((entry) => !matches.has(entry)) : [];
+  countShown(rest.length ? 0 : 1);
+  if (!rest.length) return;
+  const report = (found, part) => {
+    for (const entry of found) matches.add(entry);
+    if (found.length) shown = selected.filter((entry) => matches.has(entry));
+    countShown(part);
+    if (chosen === null && wide && shown.length) choose(shown[0].i, false);
+    else drawList(shown, chosen);
+  };
+  pending = setTimeout(() => searchTranscripts(rest, words, report), PAUSE);
+}
+
+function countShown(part) {
+  const noun = data.runs ? "task" : "episode";
+  const all = plural(data.entries.length, noun);
+  const count = shown.length === data.entries.length ? all : shown.length.toLocaleString("en-US") + " of " + all;
+  byId("count").textContent = count + (part < 1 ? " \u00b7 transcripts " + Math.round(100 * part) + " %" : "");
+  byId("list").setAttribute("aria-busy", String(part < 1));
 }
 
 function choose(i, open) {
@@ -69,14 +95,19 @@ function drawDetail() {
   shownDetail = chosen;
   pane.scrollTop = 0;
   if (chosen === null) { pane.replaceChildren(el("p", "nothing", "Choose an episode.")); return; }
-  const block = byId("e" + chosen);
-  if (!block || (document.readyState === "loading" && !block.nextSibling)) {
+  const entry = data.entries[chosen];
+  const rows = rowsOf(entry);
+  const unread = (row) => !byId("e" + row.i) || (document.readyState === "loading" && !byId("e" + row.i).nextSibling);
+  if (rows.some(unread)) {
     pane.replaceChildren(el("p", "nothing", "This episode is still being read from disk."));
     shownDetail = null;
     return;
   }
-  pane.replaceChildren(showDetail(data.rows[chosen], JSON.parse(block.textContent), sharedTexts));
+  const read = (i) => JSON.parse(byId("e" + i).textContent);
+  pane.replaceChildren(data.runs ? showPair(entry, data.runs, read, sharedTexts) : showDetail(entry, read(chosen), sharedTexts));
   byId("back").addEventListener("click", () => { byId("episodes").classList.remove("open"); });
+  const first = highlightWords(pane, wordsOf(filterValues()));
+  if (first?.startContainer.parentElement.closest(".steps")) first.startContainer.parentElement.scrollIntoView({ block: "center" });
 }
 
 function move(step) {
@@ -88,7 +119,7 @@ function move(step) {
 }
 
 function nextSample() {
-  if (chosen === null || byId("episodes").hidden) return;
+  if (chosen === null || data.runs || byId("episodes").hidden) return;
   const group = data.rows[chosen].group;
   choose(group[(group.findIndex((row) => row.i === chosen) + 1) % group.length].i, true);
 }
@@ -144,7 +175,10 @@ byId("list").addEventListener("click", (event) => {
 });
 byId("detail").addEventListener("click", (event) => {
   const sample = event.target.closest(".sample");
-  if (sample) choose(Number(sample.dataset.i), true);
+  if (sample?.dataset.run) {
+    byId("b").value = sample.dataset.run;
+    refilter(chosen);
+  } else if (sample) choose(Number(sample.dataset.i), true);
 });
 byId("filters").addEventListener("input", () => refilter(null));
 byId("filters").addEventListener("submit", (event) => event.preventDefault());

@@ -24,13 +24,13 @@ from factgym.corpora.text import find_quote
 
 COLUMNS = (
     *("task", "sample", "gold", "verdict", "reward", "turns", "state", "cause", "tokens", "seconds"),
-    *("topic", "question", "answer"),
+    *("topic", "question", "answer", "codes", "parts"),
 )
 """Columns of a list row.
 
 sample: its number in the task's group. state: right, wrong, silent (no verdict), error, unscored, invalid (a proposal
 that is none), or played (no gold label). cause: of an infrastructure error, else empty. tokens: of prompts and completions. tokens and seconds are null
-where they are unknown.
+where they are unknown. codes: distinct error codes of turns and calls. parts: component -> value.
 """
 
 _MAX_CHARS = 300
@@ -69,7 +69,15 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
         topic[:_MAX_CHARS],
         question[:_MAX_CHARS],
         answer[:_MAX_CHARS],
+        _error_codes(episode),
+        {name: round(value, 6) for name, value in numbers(reward.get("components")).items()},
     ]
+
+
+def _error_codes(episode: Mapping[str, Any]) -> list[str]:
+    turns = [members(turn) for turn in items(episode.get("turns"))]
+    acts = [act for turn in turns for act in (turn, *map(members, items(turn.get("calls"))))]
+    return list(dict.fromkeys(text_form(act.get("error"))[:_MAX_CHARS] for act in acts if act.get("error")))
 
 
 def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:

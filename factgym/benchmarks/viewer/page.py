@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -21,6 +21,7 @@ from factgym.benchmarks.page import asset, data_block, fill_template, open_page
 from factgym.benchmarks.records import text_form
 from factgym.benchmarks.statistics.classification import NO_VERDICT, labels_in_order
 from factgym.benchmarks.tables import fault_sentence
+from factgym.benchmarks.viewer.comparison import comparison_values
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import (
     DatasetRows,
@@ -32,8 +33,10 @@ from factgym.benchmarks.viewer.eve import (
 )
 
 _STYLES = ("base.css", "overview.css", "episodes.css")
-_SCRIPTS = ("text.js", "turn.js", "detail.js", "list.js", "main.js")
+_SCRIPTS = ("text.js", "turn.js", "detail.js", "list.js", "compare.js", "search.js", "main.js")
+_LIVE = "live.js"
 _MAX_LABELS = 40
+_MAX_COMPONENTS = 60
 _MAX_DEPTH = 3
 """Levels of the manifest that are listed one by one."""
 _SHARED_ROLES = frozenset({"system", "developer"})
@@ -54,11 +57,14 @@ _TOKEN_KINDS = {
 Viewed = Run | DatasetRows
 
 
-def write_page(run_dir: str | Path, out_path: str | Path | None = None, prices: PriceTable | None = None) -> Path:
+def write_page(
+    run_dir: str | Path, out_path: str | Path | None = None, prices: PriceTable | None = None, live: bool = False
+) -> Path:
     """Write the page of the run in `run_dir` and return its path, by default `run_dir/index.html`.
 
     A data set of EVE's solver, or its folder, is shown row by row. The page of a whole EVE evolution has its phases, and
-    links to pages of the parts, which are written into their folders. prices: turns tokens into money.
+    links to pages of the parts, which are written into their folders. prices: turns tokens into money. live: the page asks
+    its server for changes.
 
     Raises DataError when the run is unusable or the page cannot be written. An existing page is replaced only by a
     complete one.
@@ -89,7 +95,28 @@ def write_page(run_dir: str | Path, out_path: str | Path | None = None, prices: 
 
     summary = summarise(listed(), prices, model=model_of(run.manifest))
     with open_page(out) as page:
-        _write(page, run, summary, rows)
+        _write(page, _values(run, summary), [run], rows, {}, live)
+    return out
+
+
+def write_comparison(runs: Mapping[str, Run], out: Path, live: bool = False) -> Path:
+    """Write the page of several runs by name, side by side, the same task in each; return its path.
+
+    Raises DataError when a run is unusable or the page cannot be written.
+    """
+    rows: list[list[Any]] = []
+    summaries = []
+    for number, run in enumerate(runs.values()):
+
+        def listed(run: Run = run, number: int = number) -> Iterator[dict[str, Any]]:
+            for episode in run.episodes():
+                rows.append([*row_of(episode), number])
+                yield episode
+
+        summaries.append(summarise(listed()))
+    out = out / "index.html" if out.is_dir() else out
+    with open_page(out) as page:
+        _write(page, comparison_values(runs, summaries, rows), list(runs.values()), rows, {"runs": list(runs)}, live)
     return out
 
 
@@ -106,18 +133,32 @@ def open_viewed(path: Path) -> Viewed:
     return read_run(path / ROLLOUTS if _is_run(path / ROLLOUTS) else path)
 
 
-def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]]) -> None:
-    style, script = asset(*_STYLES), asset(*_SCRIPTS)
-    page.write(fill_template("page.html", _values(run, summary, _policy(style, script))))
+def _write(
+    page: IO[str],
+    values: Mapping[str, Any],
+    runs: Sequence[Viewed],
+    rows: Sequence[list[Any]],
+    index: Mapping[str, Any],
+    live: bool,
+) -> None:
+    """Write the page: values of its template, then rows and episodes as data. index: further members of the index."""
+    style, script = asset(*_STYLES), asset(*_SCRIPTS, *((_LIVE,) if live else ()))
+    policy = _policy(style, script, live)
+    page.write(fill_template("page.html", {"policy": policy, "styles": _STYLES, "live": live, **values}))
     labels = {}
     for key, column in (("golds", "gold"), ("verdicts", "verdict")):
         distinct = labels_in_order(row[COLUMNS.index(column)] for row in rows if row[COLUMNS.index(column)])
         # Of many different labels, which are answers, none can be filtered by.
         labels[key] = distinct if len(distinct) <= _MAX_LABELS else ()
-    page.write(data_block("index", {"columns": COLUMNS, **labels, "rows": rows}))
+    parts = COLUMNS.index("parts")
+    components = list(dict.fromkeys(name for row in rows for name in row[parts]))[:_MAX_COMPONENTS]
+    for row in rows:
+        row[parts] = [row[parts].get(name) for name in components]
+    columns = [*COLUMNS, *(("run",) if index else ())]
+    page.write(data_block("index", {"columns": columns, **labels, "components": components, **index, "rows": rows}))
     page.write(f"<script>{script}</script>\n")
     shared: dict[str, int] = {}
-    for i, episode in enumerate(run.episodes()):
+    for i, episode in enumerate(episode for run in runs for episode in run.episodes()):
         detail = detail_of(episode)
         for step in detail["steps"]:
             # Instructions are the same in all episodes: they are written once and referred to by number.
@@ -128,7 +169,7 @@ def _write(page: IO[str], run: Viewed, summary: RunSummary, rows: list[list[Any]
     page.write("</body>\n</html>\n")
 
 
-def _values(run: Viewed, summary: RunSummary, policy: str) -> dict[str, Any]:
+def _values(run: Viewed, summary: RunSummary) -> dict[str, Any]:
     """Values of the template up to the data."""
     notes = [*run.notes, *run.warnings]
     if summary.errors:
@@ -140,8 +181,8 @@ def _values(run: Viewed, summary: RunSummary, policy: str) -> dict[str, Any]:
     environment = summary.env or str(run.manifest.get("env") or "run")
     version = f" v{summary.version}" if summary.version is not None else ""
     return {
-        "policy": policy,
-        "styles": _STYLES,
+        "overview": "overview.html",
+        "n": summary.n,
         "environment": f"{environment[:80]}{version[:20]}",
         "agent": summary.agent or "no agent",
         "title": f"{environment[:80]} · {summary.agent[:80]}",
@@ -176,10 +217,11 @@ def flat_manifest(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple
             yield f"{prefix}{name}", ABSENT if value is None else text_form(value)
 
 
-def _policy(style: str, script: str = "") -> str:
+def _policy(style: str, script: str = "", live: bool = False) -> str:
     style_hash, script_hash = (
         "sha256-" + base64.b64encode(hashlib.sha256(source.encode("ascii")).digest()).decode("ascii")
         for source in (style, script)
     )
     scripts = f"script-src '{script_hash}'; " if script else ""
-    return f"default-src 'none'; style-src '{style_hash}'; {scripts}base-uri 'none'; form-action 'none'"
+    server = "connect-src 'self'; " if live else ""
+    return f"default-src 'none'; style-src '{style_hash}'; {scripts}{server}base-uri 'none'; form-action 'none'"

@@ -10,11 +10,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.runs.files import read_json
+from factgym.agents.runs.files import EPISODES, read_json
 from factgym.benchmarks.charts import COLOURS, label_text, panel_chart
 from factgym.benchmarks.formats import decimal, interval
 from factgym.benchmarks.page import cut, report_page, write_page
-from factgym.benchmarks.report import Chart, Column, Note, Part, Report, Section, Table, make_table
+from factgym.benchmarks.report import Chart, Column, Link, Note, Part, Report, Section, Table, make_table
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate
 from factgym.core.errors import DataError, MissingExtraError
 from factgym.core.messages import message_text
@@ -46,8 +46,18 @@ def is_training_run(folder: Path) -> bool:
     return (folder / RECIPE).is_file() and (folder / METRICS).is_file()
 
 
-def write_curves(folder: Path, out: Path | None = None) -> Path:
-    """Write the page of a training run, finished or not; return its path. Raises DataError for another folder."""
+def checkpoint_runs(folder: Path) -> dict[str, Path]:
+    """Return the finished evaluations on validation tasks by the name of their checkpoint, in the order of the steps."""
+    names = dict.fromkeys(line["name"] for line in read_metrics(folder) if line.get("evaluation") == VALIDATION)
+    runs = {name: folder / EVALUATIONS / VALIDATION / name for name in names}
+    return {name: run for name, run in runs.items() if (run / EPISODES).is_file()}
+
+
+def write_curves(folder: Path, out: Path | None = None, checkpoints: str | None = None) -> Path:
+    """Write the page of a training run, finished or not; return its path. Raises DataError for another folder.
+
+    checkpoints: the address of a page of the checkpoints' episodes.
+    """
     if not is_training_run(folder):
         raise DataError(f"{folder} is no training run: it has no {RECIPE} and {METRICS}")
     recipe = recipe_of(read_recipe(folder / RECIPE))
@@ -61,6 +71,8 @@ def write_curves(folder: Path, out: Path | None = None) -> Path:
     evaluations = [line for line in lines if "evaluation" in line]
     if evaluations:
         sections.append(Section("Held-out scores", (_evaluation_table(evaluations),), in_navigation=True))
+    if evaluations and checkpoints:
+        sections.append(Section("Checkpoints", (Link("Episodes of the checkpoints side by side", checkpoints),)))
     episodes = _episodes(folder, evaluations, recipe.evaluation.episodes)
     if episodes:
         about = "The same tasks at every evaluation, with the policy's own messages."

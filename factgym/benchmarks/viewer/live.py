@@ -1,0 +1,95 @@
+"""A page that follows its runs: a server on 127.0.0.1 that writes the page anew when it is read after a change."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+
+from factgym.agents.runs.files import EPISODES
+from factgym.core.errors import ConfigError, FactgymError
+
+_WATCHED = (EPISODES, "metrics.jsonl", "result.json")
+_RELOAD_EVERY = 10
+"""Seconds after which a browser reads a page without a script again."""
+
+
+def state_of(runs: Iterable[Path]) -> str:
+    """Return a text that changes whenever a file of the runs grows."""
+    files = (path for run in runs for name in _WATCHED if (path := run / name).is_file())
+    return " ".join(f"{path.stat().st_size}" for path in files)
+
+
+class PageServer(ThreadingHTTPServer):
+    """A server of one page on this machine.
+
+    write: writes the page and returns its path. state: changes with its sources. reloads: the browser reads the page
+    again by itself. Raises ConfigError for a port that is taken, and what `write` raises for the first page.
+    """
+
+    def __init__(self, write: Callable[[], Path], state: Callable[[], str], port: int, reloads: bool) -> None:
+        self.state, self.reloads = state, reloads
+        self._write, self._lock, self._written = write, Lock(), state()
+        self.page = write()
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            raise ConfigError(f"port {port} cannot be opened ({error.strerror}): choose another with --port") from None
+
+    def refresh(self) -> None:
+        """Write the page if its sources have changed since."""
+        with self._lock:
+            if (current := self.state()) != self._written:
+                self.page = self._write()
+                self._written = current
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+
+    def do_GET(self) -> None:
+        # A page elsewhere may lead its host's name to this address: names of this machine alone are answered.
+        if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
+            self.send_error(403)
+        elif self.path == "/version":
+            self._send_text(self.server.state())
+        elif self.path in ("/", f"/{self.server.page.name}"):
+            self._send_page()
+        elif (beside := self.server.page.parent / self.path[1:]).name == self.path[1:] and beside.is_file():
+            self._send_file(beside)
+        else:
+            self.send_error(404)
+
+    def _send_text(self, text: str, status: int = 200) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _send_page(self) -> None:
+        try:
+            self.server.refresh()
+        except FactgymError as error:
+            self._send_text(f"The page cannot be written: {error}", 503)
+        else:
+            self._send_file(self.server.page)
+
+    def _send_file(self, path: Path) -> None:
+        with path.open("rb") as file:  # of this version, whatever is written meanwhile
+            size = file.seek(0, 2)
+            file.seek(0)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=us-ascii")
+            self.send_header("Content-Length", str(size))
+            self.send_header("Cache-Control", "no-store")
+            if self.server.reloads:
+                self.send_header("Refresh", str(_RELOAD_EVERY))
+            self.end_headers()
+            shutil.copyfileobj(file, self.wfile)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the terminal for the address."""
