@@ -298,7 +298,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         seed: chooses the task, here and in the unseeded resets that follow. options: `{"task": id or index}` chooses
         it by name. Raises ConfigError for options or tasks that do not exist.
         """
-        super().reset(seed=seed)
+        self._seed(seed)
         for key in options or ():
             if key not in RESET_OPTIONS:
                 raise ConfigError(f"reset has no option {key!r}.{did_you_mean(str(key), RESET_OPTIONS)}")
@@ -309,6 +309,24 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         obs = "\n\n".join(message["content"] or "" for message in first)
         self._episode = Episode(task, index, list(first), chars=len(obs))
         return obs, self._info(first, None)
+
+    def _seed(self, seed: int | None) -> None:
+        """Seed the generator, which is made when it is first drawn from: an episode of a named task needs none."""
+        if type(seed) is int and seed >= 0:
+            self._np_random, self._np_random_seed = None, seed
+        else:
+            super().reset(seed=seed)
+
+    @property
+    def np_random(self) -> np.random.Generator:
+        """Gymnasium's generator of this environment, seeded by `reset`."""
+        if self._np_random is None and self._np_random_seed is not None:
+            super().reset(seed=self._np_random_seed)
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        gymnasium.Env.np_random.fset(self, value)  # type: ignore[attr-defined]
 
     def _task_index(self, requested: Any) -> int:
         """Return the index of a task given by id or index; a random one for None."""

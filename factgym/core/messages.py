@@ -84,6 +84,5 @@ def message_text(message: Message) -> str:
 
     It is `content`, followed by the raw argument text of each native tool call, joined by newlines.
     """
-    parts = [message.get("content") or ""]
-    parts += [call["function"]["arguments"] for call in message.get("tool_calls") or []]
-    return "\n".join(parts) if len(parts) > 1 else parts[0]
+    content, calls = message.get("content") or "", message.get("tool_calls")
+    return "\n".join([content, *(call["function"]["arguments"] for call in calls)]) if calls else content

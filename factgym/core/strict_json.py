@@ -396,8 +396,18 @@ def _is_infinite(token: str) -> bool:
 
 def in_json(target: str, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
     """Return the range of a text in `text[start:end]`: plain, or escaped in either of the two usual ways; or None."""
-    for form in (target, json.dumps(target)[1:-1], json.dumps(target, ensure_ascii=False)[1:-1]):
-        position = text.find(form, start, len(text) if end is None else end) if form else -1
+    end = len(text) if end is None else end
+    for write in (str, _escaped_ascii, _escaped):
+        form = write(target)
+        position = text.find(form, start, end) if form else -1
         if position >= 0:
             return position, position + len(form)
     return None
+
+
+def _escaped_ascii(text: str) -> str:
+    return json.dumps(text)[1:-1]
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

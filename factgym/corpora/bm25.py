@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -122,6 +123,7 @@ class SmallBM25(Bm25Base):
         return weighted
 
 
+@lru_cache(maxsize=4096)
 def lucene_idf(frequency: int, total: int) -> float:
     """Return Lucene's idf of a term that `frequency` of `total` passages hold."""
     return math.log(1 + (total - frequency + 0.5) / (frequency + 0.5))

@@ -105,8 +105,9 @@ def _overlaps(
     scores = []
     for sentence in table:
         score = 0.0
-        for word in weights:  # no sum(): its rounding differs between versions of Python
-            score += weights[word] if word in sentence.terms or word in title else 0.0
+        shared = sentence.terms | title if title else sentence.terms
+        for word in filter(shared.__contains__, weights):  # no sum(): its rounding differs between versions of Python
+            score += weights[word]
         scores.append(score)
     return scores
 

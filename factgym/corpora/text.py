@@ -83,13 +83,20 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     return "".join(folded), offsets
 
 
+@lru_cache(maxsize=4096)
+def _fold_source(text: str) -> str:
+    """Return `fold` of a text that is quoted, the text itself where they are equal; cached as texts are quoted often."""
+    folded = fold(text)
+    return text if folded == text else folded
+
+
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Return the first occurrence of `quote` as a character range of `text`; None without one, or for a blank quote.
 
     Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
     """
     folded_quote = fold(quote)
-    folded = fold(text)
+    folded = _fold_source(text)
     at = folded.find(folded_quote) if folded_quote else -1
     if at < 0:
         return None
@@ -125,7 +132,12 @@ def terms(text: str) -> list[str]:
 
 def query_terms(query: str) -> list[str]:
     """Return the `terms` of a query within the bounds `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`."""
-    return terms(query[:MAX_QUERY_CHARS])[:MAX_QUERY_TERMS]
+    return list(_bounded_terms(query[:MAX_QUERY_CHARS]))
+
+
+@lru_cache(maxsize=256)  # a search uses a query's terms twice: to rank passages, and to choose the sentences to show
+def _bounded_terms(query: str) -> tuple[str, ...]:
+    return tuple(terms(query)[:MAX_QUERY_TERMS])
 
 
 def _nfkc(text: str) -> str:

@@ -61,7 +61,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache, reduce
+from operator import or_
+from typing import Any, NamedTuple
 
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
@@ -246,58 +248,134 @@ def score_submission(
     """Score a verdict object that fits the published schema; None scores 0. read: ids opened in this episode."""
     if submission is None:
         return NO_SUBMISSION
-    claims = submission["claims"]
-    ids = [id_ for claim in claims for id_ in claim["evidence_ids"]] + list(submission.get("evidence_used", ()))
-    cited = tuple(dict.fromkeys(ids))
-    invented = sum(text_of(id_) is None for id_ in cited)
-    counted = tuple(id_ for id_ in cited if id_ in read and text_of(id_) is not None)
-    matches, quote = _match_quotes(claims, frozenset(counted), text_of, rules)
-    span, is_marked = _span_f1(claims, gold)
+    entries = _read_entries(submission, text_of, frozenset(read), rules)
+    evidence = _Evidence.of(entries)
+    span, is_marked = _span_f1(submission["claims"], gold)
     is_correct = submission["final_verdict"] == gold.verdict
-    by_statement = _score_statements(submission, gold, text_of, read, rules)
+    # The last entry is `evidence_used`, which is about no statement.
+    by_statement = _score_statements(submission, entries[:-1], gold, rules)
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
-        "evidence": _evidence_f1(counted, invented, gold, rules),
-        "quote": quote,
-        "coverage": _coverage(matches, gold, text_of, rules),
+        "evidence": _evidence_f1(evidence, gold, rules),
+        "quote": evidence.quote,
+        "coverage": _coverage(evidence, gold, rules),
         "span": span,
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
     # W_E (section Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
+    counted, invented = evidence.counted, evidence.invented
     exists = len(counted) / (len(counted) + invented) if counted else 0.0
     span_check = float(is_marked or not gold.unsupported_spans)
-    weight = (exists + quote + span_check + components["guard"]) / 4 if counted else 0.0
+    weight = (exists + evidence.quote + span_check + components["guard"]) / 4 if counted else 0.0
     validity = components["evidence"] * components["quote"] * components["coverage"]
     gates = {"evidence_weight": weight, "validity": validity, "grounding": by_statement["grounding"]}
-    return ClaimScore(components, gates, cited, counted, tuple(matches))
+    cited = tuple(dict.fromkeys([id_ for entry in entries for id_ in entry.texts]))
+    return ClaimScore(components, gates, cited, counted, evidence.matches)
+
+
+class _Entry(NamedTuple):
+    """An entry of a verdict with its evidence.
+
+    texts: of the cited passages by id, None for one that does not exist. counted: ids of those that were read. quotes:
+    each with its white space folded, and its match in a counted passage.
+    """
+
+    claim: Mapping[str, Any]
+    texts: Mapping[str, str | None]
+    counted: tuple[str, ...]
+    quotes: tuple[tuple[str, QuoteMatch | None], ...]
+
+
+def _read_entries(
+    submission: Mapping[str, Any], text_of: TextOf, read: Collection[str], rules: QuoteRules
+) -> list[_Entry]:
+    """Return the entries of a submission, and `evidence_used` as a last one without a claim.
+
+    The whole answer and its statements are then scored over these: each quote is looked up once.
+    """
+    entries = []
+    for claim in [*submission["claims"], {"evidence_ids": submission.get("evidence_used", ())}]:
+        texts = {id_: text_of(id_) for id_ in claim["evidence_ids"]}
+        sources = {id_: text for id_, text in texts.items() if text is not None and id_ in read}
+        quotes = claim.get("quote", "")
+        matched = [
+            (" ".join(quote.split()), _match_quote(quote, sources, rules))
+            for quote in ([quotes] if isinstance(quotes, str) else quotes)
+            if quote and not quote.isspace()
+        ]
+        entries.append(_Entry(claim, texts, tuple(sources), tuple(matched)))
+    return entries
+
+
+def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
+    """Return a quote's range in the first passage in which it is valid."""
+    if len(quote.strip()) < rules.min_quote_chars:
+        return None
+    for passage, text in sources.items():
+        span = find_quote(quote, text)
+        if span is None:
+            continue
+        overlapped = sum([start < span[1] and span[0] < end for start, end in passage_ranges(text)])
+        if overlapped <= rules.max_quote_sentences:
+            return QuoteMatch(quote, passage, *span)
+    return None
+
+
+class _Evidence(NamedTuple):
+    """The evidence of some entries together.
+
+    counted: ids of the passages that count. invented: number of ids that do not exist. matches: the valid quotes. quote:
+    Q, the share of the distinct quotes that are valid wherever they were given. texts: of the cited passages by id.
+    """
+
+    counted: tuple[str, ...]
+    invented: int
+    matches: tuple[QuoteMatch, ...]
+    quote: float
+    texts: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, entries: Sequence[_Entry]) -> _Evidence:
+        """Join entries. A repeated quote counts once, so that repeating a true one does not make up for a false one."""
+        counted: dict[str, None] = {}
+        texts: dict[str, str | None] = {}
+        valid: dict[str, bool] = {}
+        matches: dict[tuple[str, str], QuoteMatch] = {}
+        for entry in entries:
+            counted.update(dict.fromkeys(entry.counted))
+            texts.update(entry.texts)
+            for key, match in entry.quotes:
+                valid[key] = match is not None and valid.get(key, True)
+                if match is not None:
+                    matches.setdefault((key, match.passage), match)
+        quote = sum(valid.values()) / len(valid) if valid else 0.0
+        invented = sum([text is None for text in texts.values()])
+        return cls(tuple(counted), invented, tuple(matches.values()), quote, texts)
 
 
 def _score_statements(
-    submission: Mapping[str, Any], gold: ClaimGold, text_of: TextOf, read: Collection[str], rules: QuoteRules
+    submission: Mapping[str, Any], entries: Sequence[_Entry], gold: ClaimGold, rules: QuoteRules
 ) -> dict[str, float]:
     """Return grounding, statements, judgement and reason (G, A, D, R)."""
-    groups, unmatched = _match_statements(submission["claims"], gold.statements)
+    groups, unmatched = _match_statements(entries, gold.statements)
     grounding = statuses = reasons = 0.0
-    for statement, entries in zip(gold.statements, groups, strict=True):
-        cited = dict.fromkeys(id_ for entry in entries for id_ in entry["evidence_ids"])
-        counted = [id_ for id_ in cited if id_ in read and text_of(id_) is not None]
-        invented = sum(text_of(id_) is None for id_ in cited)
-        matches, quote = _match_quotes(entries, counted, text_of, rules)
-        share = _evidence_f1(counted, invented, statement, rules) * quote
-        share *= _coverage(matches, statement, text_of, rules) if share else 0.0
+    for statement, group in zip(gold.statements, groups, strict=True):
+        evidence = _Evidence.of(group)
+        share = _evidence_f1(evidence, statement, rules) * evidence.quote
+        share *= _coverage(evidence, statement, rules) if share else 0.0
         share *= rules.silence_share if statement.nearest else 1.0
-        is_right = bool(entries) and all(entry["status"] == statement.verdict for entry in entries)
+        is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
         grounding += share
         # Gain and loss have the same factor: without evidence a status is worth 0 either way, and a guess among four
         # earns 1/4 - 3/4 * 1/3 = 0 times it.
         statuses += share * (1.0 if is_right else WRONG_STATUS)
         if is_right and share:
-            texts = [statement.answer, *(text_of(id_) or "" for id_ in counted)]
-            reasons += all(_reason_holds(entry.get("reason", ""), texts) for entry in entries)
+            texts = [statement.answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
+            reasons += all(_reason_holds(entry.claim.get("reason", ""), texts) for entry in group)
     total = len(gold.statements) + unmatched
-    stated = final_verdict(entry["status"] for entry in submission["claims"])
+    stated = final_verdict([entry.claim["status"] for entry in entries])
     is_right = submission["final_verdict"] == gold.verdict == stated
     return {
         "grounding": grounding / total,
@@ -307,9 +385,7 @@ def _score_statements(
     }
 
 
-def _match_statements(
-    claims: Sequence[Mapping[str, Any]], statements: Sequence[ClaimGold]
-) -> tuple[list[list[Mapping[str, Any]]], int]:
+def _match_statements(entries: Sequence[_Entry], statements: Sequence[ClaimGold]) -> tuple[list[list[_Entry]], int]:
     """Return the entries of each statement, and the number of distinct texts that belong to none.
 
     An entry goes to the statement with which it shares most words (F1), if that has half of its words; together a
@@ -317,89 +393,72 @@ def _match_statements(
     another or replaced.
     """
     # Many to one, so no bipartite matching: several entries may split or repeat one statement. The share of an entry's
-    # own words admits a part of a sentence; the F1 of the union (|= keeps the highest count, so repetition adds
+    # own words admits a part of a sentence; the F1 of the union (the highest count of each word, so that repetition adds
     # nothing) then refuses parts that together leave half of it out.
-    words = [Counter(terms(statement.answer)) for statement in statements]
-    joined: list[Counter[str]] = [Counter() for _ in statements]
-    groups: list[list[Mapping[str, Any]]] = [[] for _ in statements]
+    words = [_term_counts(statement.answer) for statement in statements]
+    joined: list[list[Counter[str]]] = [[] for _ in statements]
+    groups: list[list[_Entry]] = [[] for _ in statements]
     unmatched: set[str] = set()
-    for claim in claims:
-        own = Counter(terms(claim["claim"]))
+    for entry in entries:
+        own = _term_counts(entry.claim["claim"])
         overlaps = [_word_f1(own, expected) for expected in words]
         best = overlaps.index(max(overlaps))
-        if overlaps[best] and (own & words[best]).total() >= _SAME_STATEMENT * own.total():
-            groups[best].append(claim)
-            joined[best] |= own
+        if overlaps[best] and _shared_words(own, words[best]) >= _SAME_STATEMENT * own.total():
+            groups[best].append(entry)
+            joined[best].append(own)
         else:
-            unmatched.add(fold(claim["claim"]))
-    for number, entries in enumerate(groups):
-        if _word_f1(joined[number], words[number]) < _SAME_STATEMENT:
-            unmatched |= {fold(entry["claim"]) for entry in entries}
+            unmatched.add(fold(entry.claim["claim"]))
+    for number, group in enumerate(groups):
+        if not group or _word_f1(reduce(or_, joined[number]), words[number]) < _SAME_STATEMENT:
+            unmatched |= {fold(entry.claim["claim"]) for entry in group}
             groups[number] = []
     return groups, len(unmatched)
 
 
+@lru_cache(maxsize=2048)  # the statements of a task are those of all of its episodes, and entries mostly repeat them
+def _term_counts(text: str) -> Counter[str]:
+    return Counter(terms(text))
+
+
+def _shared_words(first: Counter[str], second: Counter[str]) -> int:
+    """Return the size of the multiset intersection."""
+    return sum([min(first[word], second[word]) for word in first.keys() & second.keys()])
+
+
 def _word_f1(first: Counter[str], second: Counter[str]) -> float:
-    shared = (first & second).total()
+    shared = _shared_words(first, second)
     return 2 * shared / (first.total() + second.total()) if shared else 0.0
 
 
 def _reason_holds(reason: str, texts: Sequence[str]) -> bool:
     """Whether a reason is given and its words in quotation marks occur in one of the texts, ignoring case."""
-    folded = [fold(text).casefold() for text in texts]
     quoted = [fold(words).casefold().strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
-    return bool(reason.strip()) and all(any(words in text for text in folded) for words in quoted)
+    return bool(reason.strip()) and all(any(words in _fold_case(text) for text in texts) for words in quoted)
 
 
-def _evidence_f1(counted: Sequence[str], invented: int, gold: ClaimGold, rules: QuoteRules) -> float:
+@lru_cache(maxsize=2048)
+def _fold_case(text: str) -> str:
+    return fold(text).casefold()
+
+
+def _evidence_f1(evidence: _Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
     """E: F1 of the cited passages. An id that does not exist lowers precision; one that was not read is ignored."""
-    correct = sum(id_ in (gold.passages or gold.nearest) for id_ in counted)
+    passages = gold.passages or gold.nearest
+    correct = len(passages.intersection(evidence.counted))
     if not correct:
         return 0.0
     required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
-    precision = correct / (len(counted) + invented)
+    precision = correct / (len(evidence.counted) + evidence.invented)
     recall = min(1.0, correct / required)
     return 2 * precision * recall / (precision + recall)
 
 
-def _match_quotes(
-    claims: Sequence[Mapping[str, Any]], counted: Collection[str], text_of: TextOf, rules: QuoteRules
-) -> tuple[list[QuoteMatch], float]:
-    """Return the valid quotes, and Q: the share of the distinct quotes that are valid wherever they were given.
-
-    A repeated quote counts once, so that repeating a true one does not make up for a false one.
-    """
-    valid: dict[str, bool] = {}
-    matches: dict[tuple[str, str], QuoteMatch] = {}
-    for claim in claims:
-        sources = [id_ for id_ in claim["evidence_ids"] if id_ in counted]
-        quotes = claim.get("quote", "")
-        for quote in [quotes] if isinstance(quotes, str) else quotes:
-            if not quote.strip():
-                continue
-            key = " ".join(quote.split())
-            valid.setdefault(key, True)
-            is_long_enough = len(quote.strip()) >= rules.min_quote_chars
-            for passage in sources if is_long_enough else ():
-                text = text_of(passage) or ""
-                span = find_quote(quote, text)
-                if span is None:
-                    continue
-                overlapped = sum(start < span[1] and span[0] < end for start, end in passage_ranges(text))
-                if overlapped <= rules.max_quote_sentences:
-                    matches.setdefault((key, passage), QuoteMatch(quote, passage, *span))
-                    break
-            else:  # no cited passage holds it
-                valid[key] = False
-    return list(matches.values()), sum(valid.values()) / len(valid) if valid else 0.0
-
-
-def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, rules: QuoteRules) -> float:
+def _coverage(evidence: _Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
     """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
     # Overlaps are summed over the union of the quotes, so that a character that is quoted twice counts once. Of the
     # sentences that show a silence any one suffices.
     quoted: dict[str, list[Range]] = {}
-    for match in matches:
+    for match in evidence.matches:
         quoted.setdefault(match.passage, []).append((match.start, match.end))
     merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
 
@@ -408,7 +467,7 @@ def _coverage(matches: Sequence[QuoteMatch], gold: ClaimGold, text_of: TextOf, r
         if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
             return True
         # A sentence may occur twice in a passage, and a quote matches its first occurrence.
-        text = (text_of(fact.passage) or "") if ranges else ""
+        text = (evidence.texts[fact.passage] or "") if ranges else ""
         return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
 
     targets = gold.facts or gold.nearest_sentences
@@ -465,7 +524,8 @@ def _merge(ranges: Sequence[Range]) -> list[Range]:
 
 def _overlap(ranges: Sequence[Range], target: Range) -> int:
     """Return how many characters of the target the disjoint ranges cover."""
-    return sum(max(0, min(end, target[1]) - max(start, target[0])) for start, end in ranges)
+    first, last = target
+    return sum([min(end, last) - max(start, first) for start, end in ranges if start < last and first < end])
 
 
 def span_credits(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NotRequired
 
@@ -195,12 +196,13 @@ class ClaimCheckEnv(Env[ClaimTask]):
             self.state.read = dict.fromkeys((passage.id for passage in example.passages), 0)
             evidence = "\n".join(read.render(passage) for passage in example.passages)
             user = f"{evidence}\n\n{user}"
-        system = "\n\n".join(map(self._prompt, self._system_prompts))
+        return [{"role": "system", "content": self._system_text}, {"role": "user", "content": user}]
+
+    @cached_property
+    def _system_text(self) -> str:
         rules = self.config.scoring_rules
-        system = system.replace("{count}", str(rules.silence_passages)).replace(
-            "{share}", f"{rules.silence_share:.0%}"
-        )
-        return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        text = "\n\n".join(map(self._prompt, self._system_prompts))
+        return text.replace("{count}", str(rules.silence_passages)).replace("{share}", f"{rules.silence_share:.0%}")
 
     def _prompt(self, name: str) -> str:
         return prompt(_PACKAGE, name, self.config.prompt)

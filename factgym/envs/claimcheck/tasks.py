@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from factgym.core.config import DataConfig
@@ -87,7 +88,7 @@ class ClaimCheckConfig(DataConfig):
     def scoring_rules(self) -> QuoteRules:
         """`rules`, with one passage as evidence of silence unless the instructions ask for more (see `env`)."""
         is_weak = self.source in ("contracts", "wice", "scifact")
-        return self.rules if is_weak else replace(self.rules, silence_passages=1, silence_share=1.0)
+        return self.rules if is_weak else _one_silent_passage(self.rules)
 
     @property
     def rubric(self) -> Rubric:
@@ -96,6 +97,11 @@ class ClaimCheckConfig(DataConfig):
         if self.reward not in RUBRICS:
             raise ConfigError(f"there is no reward {self.reward!r}: use {', '.join(RUBRICS)} or a Rubric")
         return RUBRICS[self.reward]
+
+
+@lru_cache(maxsize=16)
+def _one_silent_passage(rules: QuoteRules) -> QuoteRules:
+    return replace(rules, silence_passages=1, silence_share=1.0)
 
 
 @dataclass(frozen=True, slots=True)
