@@ -128,7 +128,7 @@ def call_from_object(
         return call_error("bad_shape", f"A tool call is one JSON object {EXAMPLE}, not {kind_of(value)}.", start)
     if type(value.get("function")) is dict:
         value = value["function"]
-    name_key = next((key for key in _NAME_KEYS if key in value), None)
+    name_key = next(filter(value.__contains__, _NAME_KEYS), None)
     if name_key is None:
         tool = next((tool for key, tool in implicit.items() if key in value), None)
         if tool is not None:
@@ -139,7 +139,7 @@ def call_from_object(
     name = checked_name(value[name_key], limits, start)
     if isinstance(name, CallError):
         return name
-    argument_key = next((key for key in _ARGUMENT_KEYS if key in value), None)
+    argument_key = next(filter(value.__contains__, _ARGUMENT_KEYS), None)
     if argument_key is None and not value.keys() <= _ENVELOPE_KEYS:
         stray = next(key for key in value if key not in _ENVELOPE_KEYS)
         message = f'Put the arguments of {name} inside "arguments": {EXAMPLE}; {excerpt(stray)} stands beside it.'

@@ -436,6 +436,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
 def _truncate(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
     """Cut the texts to `limit` characters together: equal shares, and the spare characters of short texts in order."""
+    if sum([len(result.text) for result in results]) <= limit:
+        return list(results)
     fair = limit // len(results)
     spare = limit - sum(min(len(result.text), fair) for result in results)
     truncated = []

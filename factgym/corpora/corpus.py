@@ -63,7 +63,7 @@ class Corpus(Immutable):
 
     def get(self, passage_id: str) -> Passage:
         """Return the passage with this id. Raises `UnknownPassageError`, which suggests the nearest id."""
-        passage = self._find(passage_id)
+        passage = self.find(passage_id)
         if passage is None:
             requested = str(passage_id)[:80]
             hint = did_you_mean(requested, (passage.id for passage in islice(self, _MAX_SUGGESTION_IDS)))
@@ -72,7 +72,7 @@ class Corpus(Immutable):
 
     def find(self, passage_id: object) -> Passage | None:
         """Return the passage with this id, None where there is none."""
-        return self._find(passage_id)
+        return self._by_id.get(passage_id)  # type: ignore[call-overload,no-any-return]  # any hashable key may be asked for
 
     def position(self, passage_id: str) -> int:
         """Return the position of a passage in the order of the corpus, -1 for an unknown id."""
@@ -96,13 +96,10 @@ class Corpus(Immutable):
         return iter(self._passages)
 
     def __contains__(self, passage_id: object) -> bool:
-        return self._find(passage_id) is not None
+        return self.find(passage_id) is not None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} passages)"
-
-    def _find(self, passage_id: object) -> Passage | None:
-        return self._by_id.get(passage_id)  # type: ignore[call-overload,no-any-return]  # any hashable key may be asked for
 
 
 def shards(corpus: Corpus, held_out: float, seed: int = 0) -> tuple[tuple[str, ...], tuple[str, ...]]:

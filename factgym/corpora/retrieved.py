@@ -103,7 +103,7 @@ class RetrievedCorpus(Corpus):
 
     def get(self, passage_id: str) -> Passage:
         """Return the retrieved passage with this id. Raises UnknownPassageError."""
-        passage = self._find(passage_id)
+        passage = self.find(passage_id)
         if passage is None:
             raise UnknownPassageError(f"no passage {str(passage_id)[:80]!r} among those that were retrieved")
         return passage
@@ -122,7 +122,8 @@ class RetrievedCorpus(Corpus):
         source = self.source if isinstance(self.source, str) else type(self.source).__name__
         return f"{type(self).__name__}({source!r})"
 
-    def _find(self, passage_id: object) -> Passage | None:
+    def find(self, passage_id: object) -> Passage | None:
+        """Return the passage with this id, None where there is none."""
         with self._lock:
             passage = self._by_id.get(passage_id)  # type: ignore[call-overload]  # any hashable key may be asked for
             if passage is not None:

@@ -115,7 +115,8 @@ class StoredCorpus(Corpus):
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredCorpus, (str(self.path), self._fingerprint)
 
-    def _find(self, passage_id: object) -> Passage | None:
+    def find(self, passage_id: object) -> Passage | None:
+        """Return the passage with this id, None where there is none."""
         index = self.position(passage_id) if isinstance(passage_id, str) else -1
         return self.read(index) if index >= 0 else None
 

@@ -61,8 +61,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from factgym.core.episode import SpanCredit
@@ -395,39 +394,40 @@ def _match_statements(entries: Sequence[_Entry], statements: Sequence[ClaimGold]
     # Many to one, so no bipartite matching: several entries may split or repeat one statement. The share of an entry's
     # own words admits a part of a sentence; the F1 of the union (the highest count of each word, so that repetition adds
     # nothing) then refuses parts that together leave half of it out.
-    words = [_term_counts(statement.answer) for statement in statements]
-    joined: list[list[Counter[str]]] = [[] for _ in statements]
+    words = [_word_bag(statement.answer) for statement in statements]
+    joined: list[frozenset[tuple[str, int]]] = [frozenset()] * len(statements)
     groups: list[list[_Entry]] = [[] for _ in statements]
     unmatched: set[str] = set()
     for entry in entries:
-        own = _term_counts(entry.claim["claim"])
+        own = _word_bag(entry.claim["claim"])
         overlaps = [_word_f1(own, expected) for expected in words]
         best = overlaps.index(max(overlaps))
-        if overlaps[best] and _shared_words(own, words[best]) >= _SAME_STATEMENT * own.total():
+        if overlaps[best] and len(own & words[best]) >= _SAME_STATEMENT * len(own):
             groups[best].append(entry)
-            joined[best].append(own)
+            joined[best] |= own
         else:
             unmatched.add(fold(entry.claim["claim"]))
     for number, group in enumerate(groups):
-        if not group or _word_f1(reduce(or_, joined[number]), words[number]) < _SAME_STATEMENT:
+        if _word_f1(joined[number], words[number]) < _SAME_STATEMENT:
             unmatched |= {fold(entry.claim["claim"]) for entry in group}
             groups[number] = []
     return groups, len(unmatched)
 
 
 @lru_cache(maxsize=2048)  # the statements of a task are those of all of its episodes, and entries mostly repeat them
-def _term_counts(text: str) -> Counter[str]:
-    return Counter(terms(text))
+def _word_bag(text: str) -> frozenset[tuple[str, int]]:
+    """Return the multiset of a text's terms as a set: the nth occurrence of a term is the pair of both."""
+    counts: Counter[str] = Counter()
+    bag = set()
+    for term in terms(text):
+        counts[term] += 1
+        bag.add((term, counts[term]))
+    return frozenset(bag)
 
 
-def _shared_words(first: Counter[str], second: Counter[str]) -> int:
-    """Return the size of the multiset intersection."""
-    return sum([min(first[word], second[word]) for word in first.keys() & second.keys()])
-
-
-def _word_f1(first: Counter[str], second: Counter[str]) -> float:
-    shared = _shared_words(first, second)
-    return 2 * shared / (first.total() + second.total()) if shared else 0.0
+def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int]]) -> float:
+    shared = len(first & second)
+    return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
 
 def _reason_holds(reason: str, texts: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ one, so character offsets into a passage stay true; `find_quote` compares texts 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _OURS = "evidence|result|document|question|answer|claim|source|example|search|read|submit|list"
 _OTHERS = "information|observation|context|passage|query|verdict|plan"
@@ -27,6 +28,7 @@ def neutralise(text: str) -> str:
     return _MARKERS.sub(lambda match: _HARMLESS[match[0]], text) if "<" in text or "[" in text else text
 
 
+@lru_cache(maxsize=8192)  # of ids and titles, which every search and every list shows again
 def attribute(text: str) -> str:
     """The text as an attribute value inside double quotes."""
     return neutralise(" ".join(text.split())).replace('"', "'")
