@@ -30,6 +30,7 @@ Not tested, as it needs a judge: whether a status or a judgment is right.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,6 +48,7 @@ Range = tuple[int, int]
 
 # A word keeps its combining marks. The possessive *+ gives up no character, so that a run of marks cannot backtrack.
 _WORD = re.compile(r"\w[\w\u0300-\u036f]*+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
 _BRACKET_TAG = re.compile(r"-[LR][RSC]B-")
 # Stemming by truncation: one regular ending is cut, then five letters are compared ("attribution", "attributed"). A
 # policy's words and the source's pass through the same rule, so that it has to be consistent, not linguistic.
@@ -59,25 +61,25 @@ _MAX_ENTRIES = 64
 """As many entries of a list as the schema allows are read."""
 
 
-def word_offsets(text: str) -> list[tuple[str, int]]:
-    """Return the folded words of a text with the offsets at which they begin."""
-    text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
-    return [
-        (word, match.start())
-        for match in _WORD.finditer(text)
-        for word in ((match[0].lower(),) if match[0].isascii() else _WORD.findall(fold(match[0]).casefold()))
-    ]
-
-
-@lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[str, ...]:
-    """Return the folded words of a span, a part or an explanation; the two lists of an output often share them."""
-    return tuple(word for word, _ in word_offsets(text[:_MAX_TEXT_CHARS]))
+def word_offsets(text: str) -> tuple[list[str], list[int]]:
+    """Return the folded words of a text, and the offset at which each begins."""
+    if "B-" in text:
+        text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower()), [match.start() for match in _ASCII_WORD.finditer(text)]
+    words: list[str] = []
+    offsets: list[int] = []
+    for match in _WORD.finditer(text):
+        folded = [match[0].lower()] if match[0].isascii() else _WORD.findall(fold(match[0]).casefold())
+        words += folded
+        offsets += [match.start()] * len(folded)
+    return words, offsets
 
 
 def occurs(quote: str, text: str) -> bool:
     """Return whether a quote has a word and occurs in a text, both as sequences of words."""
-    return bool(_words(quote)) and _join(_words(quote)) in _join(word for word, _ in word_offsets(text))
+    phrase = _phrase(quote)
+    return bool(phrase.keys) and phrase.joined in _join(word_offsets(text)[0])
 
 
 def _join(words: Iterable[str]) -> str:
@@ -90,21 +92,35 @@ def _key(word: str) -> str:
     return _INFLECTION.sub("", word)[:_KEY_CHARS]
 
 
-@dataclass(frozen=True, slots=True)
+class _Phrase(NamedTuple):
+    """A span, a part, a quote or an explanation. joined: its words between single spaces. keys: of all of them."""
+
+    joined: str
+    keys: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def _phrase(text: str) -> _Phrase:
+    """Split a text of an entry into words; the two lists of an output often share them."""
+    words, _ = word_offsets(text[:_MAX_TEXT_CHARS])
+    return _Phrase(_join(words), frozenset(map(_key, words)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class WordText:
     """A text as words. joined: between single spaces. keys: of the content words by index; of all, if there are none."""
 
+    words: list[str]
     joined: str
-    offsets: tuple[int, ...]
+    offsets: list[int]
     keys: dict[int, str]
 
     @classmethod
     def of(cls, text: str) -> WordText:
         """Split a text into words."""
-        pairs = word_offsets(text)
-        content = {index: _key(word) for index, (word, _) in enumerate(pairs) if word not in STOP_WORDS}
-        keys = content or {index: _key(word) for index, (word, _) in enumerate(pairs)}
-        return cls(_join(word for word, _ in pairs), tuple(offset for _, offset in pairs), keys)
+        words, offsets = word_offsets(text)
+        content = {index: _key(word) for index, word in enumerate(words) if word not in STOP_WORDS}
+        return cls(words, _join(words), offsets, content or dict(enumerate(map(_key, words))))
 
     def find_all(self, phrase: str) -> Iterator[range]:
         """Yield the word indices of each occurrence of a phrase between spaces."""
@@ -117,16 +133,27 @@ class WordText:
             yield range(index, index + size)
             position, index = start + 1, index + 1
 
+    def between(self, start: int, end: int) -> range:
+        """Return the indices of the words that begin in a range of the text."""
+        return range(bisect_left(self.offsets, start), bisect_left(self.offsets, end))
+
 
 _folded_claim = lru_cache(maxsize=512)(WordText.of)  # the G outputs of a group share claim and source
 
 
-@dataclass(frozen=True, slots=True)
+@lru_cache(maxsize=4096)
+def _named_words(part: str, claim: WordText) -> frozenset[int]:
+    """Return the indices of the claim's words in all occurrences of a part of it."""
+    return frozenset([index for occurrence in claim.find_all(part) for index in occurrence])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """A source. deciding: indices of the content words that decide. vocabulary: keys of all content words."""
+    """A source. deciding: keys of the content words that decide, by index. vocabulary: keys of all content words."""
 
     text: WordText
-    deciding: frozenset[int]
+    deciding: dict[int, str]
+    deciding_count: int
     vocabulary: frozenset[str]
 
 
@@ -136,9 +163,15 @@ def nearest_sentences(claim: str, source: str) -> list[Range]:
     These share at least half as many content words with the claim as the nearest one, or a word that no nearer one has:
     the parts of a claim may be decided in different places.
     """
-    keys = set(_folded_claim(claim).keys.values())
+    return _nearest_sentences(_folded_claim(claim), source, WordText.of(source))
+
+
+def _nearest_sentences(claim: WordText, source: str, text: WordText) -> list[Range]:
+    keys = set(claim.keys.values())
     parts = sentences(source) or [(0, len(source))]
-    shared = [keys.intersection(_key(word) for word, _ in word_offsets(source[start:end])) for start, end in parts]
+    # No word crosses the end of a sentence, so that the words of one are a slice of the words of the text.
+    indices = [text.between(start, end) for start, end in parts]
+    shared = [keys.intersection(map(_key, text.words[part.start : part.stop])) for part in indices]
     order = sorted(range(len(parts)), key=lambda index: -len(shared[index]))
     nearest, covered = [], set[str]()
     for index in order:
@@ -151,21 +184,38 @@ def nearest_sentences(claim: str, source: str) -> list[Range]:
 @lru_cache(maxsize=128)
 def _folded_source(source: str, claim: str, evidence: tuple[Range, ...], with_nearest: bool) -> _Source:
     text = WordText.of(source)
-    ranges = [*evidence, *(nearest_sentences(claim, source) if with_nearest or not evidence else ())]
-    deciding = frozenset(
-        index for index in text.keys if any(start <= text.offsets[index] < end for start, end in ranges)
+    nearest = _nearest_sentences(_folded_claim(claim), source, text) if with_nearest or not evidence else ()
+    indices = {index for start, end in (*evidence, *nearest) for index in text.between(start, end)}
+    deciding = {index: text.keys[index] for index in indices & text.keys.keys()}
+    return _Source(text, deciding, len(set(deciding.values())), frozenset(text.keys.values()))
+
+
+class _Quote(NamedTuple):
+    """A quote in its source. keys: of its content words; deciding: of those that decide."""
+
+    keys: frozenset[str]
+    deciding: frozenset[str]
+
+
+@lru_cache(maxsize=4096)
+def _find_quote(quote: str, source: _Source) -> _Quote:
+    """Return the words of the first occurrences of a quote in a source; the two lists of an output often share quotes."""
+    occurrences = islice(source.text.find_all(quote), _MAX_OCCURRENCES)
+    indices = {index for occurrence in occurrences for index in occurrence}
+    keys, deciding = (
+        frozenset([words[index] for index in indices & words.keys()]) for words in (source.text.keys, source.deciding)
     )
-    return _Source(text, deciding, frozenset(text.keys.values()))
+    return _Quote(keys, deciding)
 
 
 class _Entry(NamedTuple):
-    """An alignment or a step that counts: indices of the claim's words that it covers and of the deciding words it quotes.
+    """An alignment or a step that counts: indices of the claim's words that it covers, keys of the deciding words it quotes.
 
     part, explanation: as words.
     """
 
     covered: frozenset[int]
-    quoted: frozenset[int]
+    quoted: frozenset[str]
     is_negative: bool
     part: str
     explanation: str
@@ -188,9 +238,8 @@ def grounded_scores(
     new_alignments = _share_new(output.alignments, "claim_span", "source_span", claim, source)
     new_steps = _share_new(output.chain, "claim_part", "source_evidence", claim, source)
     # Distinct words: one that occurs often is one word.
-    quoted = {source.text.keys[index] for entry in (*alignments, *steps) for index in entry.quoted}
-    deciding = {source.text.keys[index] for index in source.deciding}
-    needed = min(rules.full_evidence_words, (len(deciding) + 1) // 2)
+    quoted = frozenset[str]().union(*(entry.quoted for entry in (*alignments, *steps)))
+    needed = min(rules.full_evidence_words, (source.deciding_count + 1) // 2)
     share = min(1.0, len(quoted) / needed) if len(quoted) >= min(2, needed) > 0 else 0.0
     # Different steps are about different parts and have different explanations.
     different = min(len({step.part for step in steps}), len({step.explanation for step in steps}))
@@ -231,26 +280,24 @@ def _share_new(entries: list[Any], claim_key: str, source_key: str, claim: WordT
         part, quote = (
             text_in(entry, key).strip() if isinstance(entry, dict) else "" for key in (claim_key, source_key)
         )
-        words: set[int | str] = {index for span in claim.find_all(_join(_words(part))) for index in span}
-        if not words:
-            part_keys = set(map(_key, _words(part)))
-            words.update(index for index, key in claim.keys.items() if key in part_keys)
+        phrase = _phrase(part)
+        words: set[int | str] = set(_named_words(phrase.joined, claim) or _indices(claim, phrase.keys))
         if quote != NOT_FOUND:
-            words |= source.vocabulary.intersection(map(_key, _words(quote)))
+            words |= source.vocabulary & _phrase(quote).keys
         count += not words <= named
         named |= words
     return count / len(entries) if entries else 1.0
 
 
-def _bears(quote: str, keys: set[str], source: _Source) -> frozenset[int] | None:
-    """Return the deciding words that a quote holds; None for one that does not bear on a part of the claim with `keys`."""
-    bears, quoted = False, set[int]()
-    for occurrence in islice(source.text.find_all(_join(_words(quote))), _MAX_OCCURRENCES):
-        content = [index for index in occurrence if index in source.text.keys]
-        deciding = source.deciding.intersection(content)
-        bears = bears or bool(deciding) or any(source.text.keys[index] in keys for index in content)
-        quoted |= deciding
-    return frozenset(quoted) if bears else None
+def _indices(claim: WordText, keys: frozenset[str]) -> frozenset[int]:
+    """Return the indices of the claim's content words with these keys."""
+    return frozenset([index for index, key in claim.keys.items() if key in keys])
+
+
+def _bears(phrase: str, keys: Iterable[str], source: _Source) -> frozenset[str] | None:
+    """Return the keys of the deciding words that a quote holds; None for one that does not bear on a part of the claim with `keys`."""
+    quote = _find_quote(phrase, source)
+    return quote.deciding if quote.deciding or not quote.keys.isdisjoint(keys) else None
 
 
 def _counted_alignments(entries: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
@@ -259,26 +306,24 @@ def _counted_alignments(entries: list[Any], claim: WordText, source: _Source, ru
         if not isinstance(status, str) or status not in STATUSES:
             continue
         claim_span, source_span = text_in(entry, "claim_span").strip(), text_in(entry, "source_span").strip()
-        part = _join(_words(claim_span))
+        part = _phrase(claim_span).joined
         if part not in claim.joined or not rules.min_span_chars <= len(claim_span) <= rules.max_claim_span_chars:
             continue
-        covered = frozenset(
-            index for occurrence in claim.find_all(part) for index in occurrence if index in claim.keys
-        )
-        quoted: frozenset[int] | None = None
+        covered = _named_words(part, claim) & claim.keys.keys()
+        quoted: frozenset[str] | None = None
         if status == "not_found":
             if source_span == NOT_FOUND and part not in source.text.joined:
                 quoted = frozenset()
         elif rules.min_span_chars <= len(source_span) <= rules.max_source_span_chars and (
-            status == "match" or part != _join(_words(source_span))
+            status == "match" or part != _phrase(source_span).joined
         ):
-            quoted = _bears(source_span, {claim.keys[index] for index in covered}, source)
+            quoted = _bears(_phrase(source_span).joined, [claim.keys[index] for index in covered], source)
         if quoted is not None:
             yield _Entry(covered, quoted, status != "match", part, "")
 
 
 def _counted_steps(steps: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
-    vocabulary = set(claim.keys.values())
+    vocabulary = frozenset(claim.keys.values())
     for step in steps[:_MAX_ENTRIES]:
         judgment = step.get("judgment") if isinstance(step, dict) else None
         if not isinstance(judgment, str) or judgment not in JUDGMENTS:
@@ -286,16 +331,16 @@ def _counted_steps(steps: list[Any], claim: WordText, source: _Source, rules: Se
         part, explanation, evidence = (
             text_in(step, key).strip() for key in ("claim_part", "explanation", "source_evidence")
         )
-        named = set(map(_key, _words(explanation))) & vocabulary
+        named = vocabulary & _phrase(explanation).keys
         lengths = rules.min_explanation_chars, rules.max_explanation_chars
         if len(part) < rules.min_span_chars or not lengths[0] <= len(explanation) <= lengths[1] or not named:
             continue
-        named |= set(map(_key, _words(part))) & vocabulary
-        quoted: frozenset[int] | None = None
+        named |= vocabulary & _phrase(part).keys
+        quoted: frozenset[str] | None = None
         if evidence == NOT_FOUND:
             quoted = frozenset() if judgment != "supported" else None
         elif len(evidence) >= rules.min_evidence_chars:
-            quoted = _bears(evidence, named, source)
+            quoted = _bears(_phrase(evidence).joined, named, source)
         if quoted is not None:
-            covered = frozenset(index for index, key in claim.keys.items() if key in named)
+            covered = _indices(claim, named)
             yield _Entry(covered, quoted, judgment != "supported", part, explanation)
