@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.error import Error
+from gymnasium.utils import seeding
 from tiny_env import TASKS, TinyEnv, native, say, tiny
 
 from factgym.core.episode import RewardReport
@@ -79,6 +81,20 @@ def test_the_seed_chooses_the_task_and_those_that_follow() -> None:
 
     assert tasks(3) == tasks(3) != tasks(4)
     assert set(tasks(3)) == {"t0", "t1", "t2"}
+
+
+def test_the_generator_is_gymnasiums_and_is_made_when_it_is_drawn_from() -> None:
+    env = tiny()
+    for seed in (0, 7, 2**70):
+        env.reset(seed=seed, options={"task": 0})
+        assert env.np_random_seed == seed
+        expected = seeding.np_random(seed)[0].random()
+        assert pickle.loads(pickle.dumps(env)).np_random.random() == env.np_random.random() == expected
+    generator = np.random.default_rng(3)
+    env.np_random = generator
+    assert env.np_random is generator
+    with pytest.raises(Error):
+        env.reset(seed=-1)
 
 
 @pytest.mark.parametrize(("requested", "id"), [("t1", "t1"), (2, "t2"), (0, "t0"), (np.int64(1), "t1")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, NotRequired, Required
 
@@ -16,7 +17,8 @@ from pydantic import Field
 import factgym
 from factgym.core.spaces import sample_schema
 from factgym.envs.claimcheck.env import TOOLBOX
-from factgym.tools.schema import argument_docs, parameters_schema, summary_text, type_schema
+from factgym.rewards.seva.output import VERDICT_SCHEMA
+from factgym.tools.schema import argument_docs, parameters_schema, schema_test, summary_text, type_schema
 from factgym.tools.toolbox import Tool
 
 
@@ -348,3 +350,68 @@ def positional(state: object, x: int, /) -> None:
 def test_a_signature_that_cannot_be_a_tool_is_a_type_error(function: Callable[..., Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         parameters_schema(function, skip=1)
+
+
+VERDICT = {
+    "evidence_alignment": [{"claim_span": "in May", "source_span": "NOT_FOUND", "status": "not_found"}],
+    "reasoning_chain": [
+        {
+            "claim_part": "in May",
+            "source_evidence": "in June",
+            "judgment": "not_supported",
+            "explanation": "The source has June.",
+        }
+    ],
+    "label": "Not Attributable",
+    "confidence": 0.5,
+    "error_type": "temporal_shift",
+    "fix_suggestion": "Write June.",
+}
+REPLACEMENTS = (
+    None,
+    True,
+    0,
+    0.5,
+    1,
+    2,
+    "",
+    "x",
+    "NOT_FOUND",
+    "Attributable",
+    "fabrication",
+    [],
+    {},
+    ["x"],
+    "y" * 501,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data())
+def test_the_test_of_a_published_schema_agrees_with_jsonschema(data: st.DataObject) -> None:
+    """Of verdicts in which up to three values were replaced, added or left out, conditions included."""
+    verdict = copy.deepcopy(VERDICT)
+    for _ in range(data.draw(st.integers(0, 3))):
+        inner = [verdict, *verdict.get("evidence_alignment", ()), *verdict.get("reasoning_chain", ())]
+        target = data.draw(st.sampled_from([value for value in inner if isinstance(value, dict)]))
+        key = data.draw(st.sampled_from([*target, "error_type", "other"]))
+        if data.draw(st.booleans()):
+            target.pop(key, None)
+        elif key not in ("evidence_alignment", "reasoning_chain"):
+            target[key] = data.draw(st.sampled_from(REPLACEMENTS))
+    expected = jsonschema.Draft202012Validator(VERDICT_SCHEMA).is_valid(verdict)
+    assert schema_test(VERDICT_SCHEMA)(verdict) == expected
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {}},
+        {"type": "string", "pattern": "x"},
+        {"type": "integer"},
+        {"type": "string", "enum": ["x"], "if": {"type": "string"}},
+    ],
+)
+def test_a_schema_without_a_fast_test_is_a_type_error(schema: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="no fast test"):
+        schema_test(schema)
