@@ -243,6 +243,7 @@ class Benchmark:
     the first episode (files to read, a judge). adapt: settings of the environment for a data set. reads_without_runs:
     whether options alone name something to report on. gold_with_runs: whether recorded runs are scored anew with `data`.
     run_page: name of the page of recorded runs, in the first run's folder where no other is named; None for no page.
+    agents: that play by default; all scripted baselines where it is empty.
     """
 
     name: str
@@ -257,6 +258,7 @@ class Benchmark:
     reads_without_runs: Callable[[Any], bool] = lambda options: False
     gold_with_runs: bool = False
     run_page: str | None = None
+    agents: tuple[str, ...] = ()
 
     def folder(self, request: Request) -> Path:
         """Return the folder of the runs that a request plays."""
@@ -325,7 +327,7 @@ class Benchmark:
     def _play(self, evaluation: Evaluation, on_start: OnStart) -> Evaluation:
         request, settings = evaluation.request, evaluation.env_settings
         data_sets = self.find_data(request.data, request.only, settings)
-        names = chosen_agents(self.env, request.agents)
+        names = chosen_agents(self.env, request.agents or self.agents)
         # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
         envs = [data_set.open({**self.adapt(data_set, settings), **settings}) for data_set in data_sets]
         jobs = [
@@ -499,13 +501,13 @@ BENCHMARKS: Mapping[str, str] = MappingProxyType(
         "eve": "factgym.benchmarks.eve.benchmark:BENCHMARK",
     }
 )
-"""Where each benchmark is defined, by name."""
+"""Where the benchmark of each family is defined, by name."""
 
 
-def find_benchmark(name: str) -> Benchmark:
+def find_benchmark(name: str, benchmarks: Mapping[str, str] = BENCHMARKS) -> Benchmark:
     """Return a benchmark by its name. Raises ConfigError that names all."""
-    if name not in BENCHMARKS:
-        hint = did_you_mean(name, BENCHMARKS)
-        raise ConfigError(f"there is no benchmark {name!r:.80}.{hint} There are: {', '.join(BENCHMARKS)}.")
-    benchmark: Benchmark = load_attribute(BENCHMARKS[name])
+    if name not in benchmarks:
+        hint = did_you_mean(name, benchmarks)
+        raise ConfigError(f"there is no benchmark {name!r:.80}.{hint} There are: {', '.join(benchmarks)}.")
+    benchmark: Benchmark = load_attribute(benchmarks[name])
     return benchmark

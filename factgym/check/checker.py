@@ -8,8 +8,9 @@ word for word in passages that the agent opened: one that rests on evidence and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from factgym.agents.agent import Agent
@@ -18,6 +19,7 @@ from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
 from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims
+from factgym.check.calibration import Calibration, claim_features, read_calibrations
 from factgym.check.documents import CheckedDocuments, Location
 from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError
@@ -140,23 +142,20 @@ class _Verdict:
     error: str | None = None
 
 
-Confidence = Callable[[CheckedClaim], float | None]
-"""The calibrated probability that the status of a claim is right."""
-
-
 @dataclass
 class Checker:
     """Checks answers against documents.
 
     agent: as `--agent` names it, or an `Agent`; scripted ones that know a gold label are refused. settings: of a model
-    that is named by text. confidence: by default none is given. Raises ConfigError for an impossible agent.
+    that is named by text. calibrations: by agent, by default the package's own; an agent that has none gives no
+    confidence. Raises ConfigError for an impossible agent.
     """
 
     documents: CheckedDocuments
     agent: str | Agent = DEFAULT_AGENT
     settings: Mapping[str, Any] = field(default_factory=dict)
     concurrency: int = 8
-    confidence: Confidence = lambda claim: None
+    calibrations: Mapping[str, Calibration] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.agent, Agent):
@@ -223,43 +222,81 @@ class Checker:
         claim = CheckedClaim(text, *span, "unsupported", not_carried=text, error=verdict.error)
         if verdict.error is not None:
             return claim
-        if not verdict.entries:
-            return replace(claim, reason=_NO_VERDICT)
-        statuses = [entry["status"] for entry in verdict.entries]
-        # Several entries on one claim: it is supported if all of its parts are, and else has the most severe status.
-        failed = [status for status in statuses if status != "supported"]
-        agent_status: Status = final_verdict(failed) if failed else "supported"  # type: ignore[assignment]
-        quotes = self._verified(verdict)
-        reason = next((entry.get("reason", "") for entry in verdict.entries if entry["status"] == agent_status), "")
-        if agent_status in _NEEDS_QUOTE and not quotes:
-            return replace(claim, agent_status=agent_status, reason=_NO_QUOTE.format(agent_status))
-        not_carried = "" if agent_status == "supported" else _not_carried(verdict.entries, text)
+        judgement = judge(text, verdict.entries, verdict.read, self.documents.library)
         claim = replace(
             claim,
-            status=agent_status,
-            quotes=quotes,
-            not_carried=not_carried,
-            reason=reason,
-            agent_status=agent_status,
+            status=judgement.status,
+            quotes=tuple(map(self._located, judgement.quotes)),
+            not_carried=judgement.not_carried,
+            reason=judgement.reason,
+            agent_status=judgement.agent_status,
         )
-        return replace(claim, confidence=self.confidence(claim))
+        calibration = self._calibrations.get(self.agent_name)
+        if calibration is None or judgement.agent_status is None:
+            return claim
+        features = claim_features(text, [quote.text for quote in claim.quotes], claim.not_carried)
+        return replace(claim, confidence=calibration.confidence(claim.status, features))
 
-    def _verified(self, verdict: _Verdict) -> tuple[VerifiedQuote, ...]:
-        """Return the quotes that are in a passage that is cited for them and was opened; each once."""
-        verified: dict[tuple[str, int, int], VerifiedQuote] = {}
-        for entry in verdict.entries:
-            quotes = entry.get("quote", "")
-            for quote in [quotes] if isinstance(quotes, str) else quotes:
-                if len(quote.strip()) < DEFAULT_RULES.min_quote_chars:
-                    continue
-                for id_ in entry["evidence_ids"]:
-                    passage = self.documents.library.find(id_) if id_ in verdict.read else None
-                    span = find_quote(quote, passage.text) if passage else None
-                    if passage is not None and span is not None:
-                        location = self.documents.locate(id_, *span)
-                        verified[id_, *span] = VerifiedQuote(passage.text[slice(*span)], location, *span)
-                        break
-        return tuple(verified.values())
+    @cached_property
+    def _calibrations(self) -> Mapping[str, Calibration]:
+        return read_calibrations() if self.calibrations is None else self.calibrations
+
+    def _located(self, quote: QuoteSpan) -> VerifiedQuote:
+        id_, start, end = quote
+        text = self.documents.library.corpus.get(id_).text[start:end]
+        return VerifiedQuote(text, self.documents.locate(id_, start, end), start, end)
+
+
+QuoteSpan = tuple[str, int, int]
+"""A passage and characters of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A submission on one claim, as far as its quotes hold; fields as in `CheckedClaim`."""
+
+    status: Status
+    quotes: tuple[QuoteSpan, ...]
+    not_carried: str
+    reason: str
+    agent_status: Status | None
+
+
+def judge(
+    text: str, entries: Sequence[Mapping[str, Any]], read: Collection[str], library: PassageLibrary
+) -> Judgement:
+    """Return what holds of the entries of a submission on a claim. read: ids of the passages that were opened."""
+    if not entries:
+        return Judgement("unsupported", (), text, _NO_VERDICT, None)
+    statuses = [entry["status"] for entry in entries]
+    # Several entries on one claim: it is supported if all of its parts are, and else has the most severe status.
+    failed = [status for status in statuses if status != "supported"]
+    agent_status: Status = final_verdict(failed) if failed else "supported"  # type: ignore[assignment]
+    quotes = _verified(entries, read, library)
+    if agent_status in _NEEDS_QUOTE and not quotes:
+        return Judgement("unsupported", (), text, _NO_QUOTE.format(agent_status), agent_status)
+    reason = next((entry.get("reason", "") for entry in entries if entry["status"] == agent_status), "")
+    not_carried = "" if agent_status == "supported" else _not_carried(entries, text)
+    return Judgement(agent_status, quotes, not_carried, reason, agent_status)
+
+
+def _verified(
+    entries: Sequence[Mapping[str, Any]], read: Collection[str], library: PassageLibrary
+) -> tuple[QuoteSpan, ...]:
+    """Return the quotes that are in a passage that is cited for them and was opened; each once."""
+    verified: dict[QuoteSpan, None] = {}
+    for entry in entries:
+        quotes = entry.get("quote", "")
+        for quote in [quotes] if isinstance(quotes, str) else quotes:
+            if len(quote.strip()) < DEFAULT_RULES.min_quote_chars:
+                continue
+            for id_ in entry["evidence_ids"]:
+                passage = library.find(id_) if id_ in read else None
+                span = find_quote(quote, passage.text) if passage else None
+                if span is not None:
+                    verified[id_, *span] = None
+                    break
+    return tuple(verified)
 
 
 def _example(number: int, answer: Answer, span: tuple[int, int]) -> ClaimExample:

@@ -1,4 +1,4 @@
-"""`factgym benchmark NAME`: evaluate agents on the benchmark of one paper's system."""
+"""`factgym benchmark NAME`: evaluate agents on the benchmark of one paper's system, or of `factgym check`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _AGENT = (
 )
 _SET = (
     "A setting of the benchmark (profact: predictions=FILE, corver: annotated=FILE, eve: judge=AGENT and "
-    "judge_settings.KEY=VALUE) or of its environment, such as counter=FILE. Repeatable."
+    "judge_settings.KEY=VALUE, grounding: calibrate=FILE) or of its environment, such as counter=FILE. Repeatable."
 )
 
 
 def benchmark(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="claimcheck, seva, profact, corver or eve.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="claimcheck, seva, profact, corver, eve or grounding.")],
     paper: Annotated[bool, typer.Option("--paper", help="The paper's tables as well, ours beside theirs.")] = False,
     data: Annotated[
         Path | None,
@@ -49,15 +49,15 @@ def benchmark(
     settings: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help=_SET)] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Episodes at a time.")] = 64,
 ) -> None:
-    """Evaluate agents on a paper's benchmark: tables here, and one page with charts. Existing runs are continued."""
+    """Evaluate agents on a paper's benchmark, or that of factgym check: tables here, and one page with charts. Existing runs are continued."""
     from rich.console import Console
 
     from factgym.agents.rollout.engine import RunAbortedError
     from factgym.agents.runs.write import RunWriteError
-    from factgym.benchmarks.benchmark import Request, find_benchmark
+    from factgym.benchmarks.benchmark import BENCHMARKS, Request, find_benchmark
     from factgym.cli.display import Display
 
-    chosen = find_benchmark(name)
+    chosen = find_benchmark(name, {**BENCHMARKS, "grounding": "factgym.check.grounding:BENCHMARK"})
     request = Request(
         agents=tuple(agent or ()),
         data=data,

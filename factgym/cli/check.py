@@ -51,11 +51,18 @@ def check(
     fail_on: Annotated[
         str | None, typer.Option(metavar="STATUS,…", help="Exit with 1 if a claim has one of these statuses.")
     ] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Confidences of agents, from factgym benchmark grounding --set calibrate=FILE."
+        ),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Claims at a time.")] = 8,
 ) -> None:
     """Check the claims of a text against documents: verdict, exact quote and its place, and the part that is not carried."""
     from factgym.agents.rollout.engine import RunAbortedError
     from factgym.benchmarks.page import write_page
+    from factgym.check.calibration import read_calibrations
     from factgym.check.checker import Checker
     from factgym.check.documents import CheckedDocuments
     from factgym.check.report import report_lines, report_page, to_dict
@@ -65,7 +72,8 @@ def check(
     settings = parse_settings(
         agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
-    checker = Checker(CheckedDocuments(docs), agent, settings, concurrency)
+    calibrations = None if calibration is None else read_calibrations(calibration)
+    checker = Checker(CheckedDocuments(docs), agent, settings, concurrency, calibrations)
     try:
         checked = checker.check(answers)
     except RunAbortedError as error:

@@ -407,3 +407,52 @@ LAYOUTS = (
     _own_layout("LLM-AggreFact", "claim", "doc", "label"),
 )
 """Layouts by the columns of their rows; the first that fits is taken."""
+
+
+# Factcheck-GPT's answers, for checks end to end.
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledResponse:
+    """An answer of a chat model, with people's label of each sentence, and the web passages that were retrieved for it.
+
+    sentences: text, and whether it is true; None where it states nothing that could be checked. label: of the whole.
+    """
+
+    id: str
+    question: str
+    text: str
+    sentences: tuple[tuple[str, bool | None], ...]
+    label: bool | None
+    passages: tuple[Passage, ...]
+
+
+def read_responses(path: str | Path, on_bytes: Any = None) -> tuple[LabelledResponse, ...]:
+    """Return Factcheck-GPT's answers. path: its file, or the folder of all public data sets.
+
+    Raises ConfigError for a path that does not exist, DataError for content that cannot be used.
+    """
+    file = locate_file("answers", path, BENCHMARKS["factcheck-gpt"], ["test"], None)
+    return tuple(_response(row) for row in read_rows(file, on_bytes))
+
+
+def _response(row: Row) -> LabelledResponse:
+    sentences = row.values.get("sentences")
+    if not isinstance(sentences, dict) or not all(isinstance(entry, dict) for entry in sentences.values()):
+        raise row.error("'sentences' must be an object of objects")
+    labels, snippets = [], {}
+    for entry in sentences.values():
+        sentence = Row(row.number, row.location, entry)
+        label = entry.get("sentence_factuality_label")
+        labels.append((sentence.text("text", MAX_CLAIM_CHARS), label if isinstance(label, bool) else None))
+        for texts in sentence.entries("auto_evidence"):
+            snippets.update(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
+    passages = [
+        passage
+        for number, text in enumerate(snippets, start=1)
+        for passage in split_document(_lines(text), "Web page", f"W{number}.").passages
+    ]
+    label = row.values.get("response_factuality")
+    texts = row.text("prompt", MAX_CLAIM_CHARS), row.text("response", 400_000)
+    whole = label if isinstance(label, bool) else None
+    return LabelledResponse(f"factcheck-gpt-{row.number:03d}", *texts, tuple(labels), whole, tuple(passages))

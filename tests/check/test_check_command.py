@@ -165,7 +165,7 @@ def test_outputs_and_exit_codes(folder: Path) -> None:
     words = ["check", "answer.md", "--docs", "handbook"]
     done = run_factgym([*words, "--html", "out/page.html"], folder)
     assert done.returncode == 0, done.stderr
-    assert [line.partition(". ")[2].partition(":")[0] for line in done.stdout.splitlines() if line[:1].isdigit()][
+    assert [re.split(r" \(|:", line.partition(". ")[2])[0] for line in done.stdout.splitlines() if line[:1].isdigit()][
         :4
     ] == (STATUSES)
     assert "in refunds.md:5, Refund policy › Payment, characters 29 to 76" in done.stdout
