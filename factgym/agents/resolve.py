@@ -123,14 +123,23 @@ def _model(text: str, settings: dict[str, Any], env_id: str) -> Model:
     kind, _, name = text.partition(":")
     if not is_model(text):
         raise ConfigError(f"an ensemble is made of models, and {text!r} is none: give {FORMS}")
+    # Names of parameters that Python gives itself, or that the agent's name holds.
+    for key in {"self"} | ({"model"} if kind in ("hf", "nli") else set()):
+        if key in settings:
+            raise ConfigError(f"{text} has no setting {key!r}")
     return _MAKERS[kind](kind, name, settings, env_id)
 
 
 def _endpoint(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
     from factgym.agents.endpoint import Endpoint
 
+    for key in ("model", "base_url"):
+        if key in settings and not isinstance(settings[key], str):
+            raise ConfigError(f"the setting {key} of {kind}:{name} must be a text, not {settings[key]!r:.80}")
     if kind == "openai":
-        return Endpoint(name or None, **settings)
+        if name and "model" in settings:
+            raise ConfigError(f"openai:{name} names its model: leave out the setting model")
+        return Endpoint(**{**settings, "model": name or settings.get("model")})
     if "base_url" in settings:
         raise ConfigError("an agent that is a URL takes no base_url: use openai:MODEL with it")
     return Endpoint(base_url=f"{kind}:{name}", **settings)

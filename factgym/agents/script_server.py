@@ -16,7 +16,7 @@ import ssl
 import sys
 from dataclasses import dataclass
 from json import JSONEncoder
-from typing import Any, Self
+from typing import Any, Self, cast
 
 MODEL = "claimcheck-script"
 """The one model that the server has."""
@@ -64,8 +64,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # No check of the type: transports of uvloop are no subclass.
+        self.transport = cast(asyncio.Transport, transport)
         self.server.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from factgym.benchmarks.records import has_fault, has_verdict, items, members, number, numbers, text_of
+from factgym.benchmarks.records import has_fault, has_verdict, items, members, number, numbers, text_of, texts_of
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
 from factgym.core.config import Settings, build_checked
 from factgym.core.errors import ConfigError, did_you_mean
@@ -105,6 +105,9 @@ TOKEN_KINDS = ("prompt_tokens", "cached_tokens", "completion_tokens", "reasoning
 """Cached tokens are a part of the prompt's, reasoning tokens a part of the completion's."""
 
 SECOND_KINDS = ("model", "tool", "environment")
+FIRST_TOKEN = "first token"
+_FIRST_TOKEN_NOTE = "first_token_seconds"
+_MAX_NOTES = 8
 UNNAMED = ""
 """The model of tokens that no record and no manifest ascribes to a model."""
 
@@ -141,8 +144,9 @@ class UsageSummary:
     tokens: kind -> tokens, for the kinds that the records name. total: prompt and completion tokens of all episodes,
     errors included; per_verdict: the same over `verdicts`, the episodes with a submitted verdict, None without any.
     requests: to the model, with those made again. retries: cause -> requests that failed and were made again; waited:
-    seconds between them. truncated: share of replies that were cut off (finish reason "length"), over turns. seconds:
-    per turn, of the model, the tools and the environment. money: None without a price table.
+    seconds between them. tool_modes: how a model was offered tools where it was probed -> replies; adapted: change of
+    requests that the server asked for -> replies. truncated: share of replies that were cut off (finish reason "length"), over turns. seconds:
+    per turn, of the model (and to its first token, where replies are streams), the tools and the environment. money: None without a price table.
     """
 
     tokens: Mapping[str, TokenUse]
@@ -155,6 +159,8 @@ class UsageSummary:
     truncated: Estimate
     seconds: Mapping[str, Estimate]
     money: Money | None
+    tool_modes: Mapping[str, int] = field(default_factory=dict)
+    adapted: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -175,6 +181,8 @@ class UsageTally:
     truncated: Series = field(default_factory=Series)
     seconds: dict[str, Series] = field(default_factory=dict)
     costs: Series = field(default_factory=Series)
+    tool_modes: Counter[str] = field(default_factory=Counter)
+    adapted: Counter[str] = field(default_factory=Counter)
 
     def add(self, task: int, episode: Mapping[str, Any]) -> None:
         """Add an episode of the task with this number."""
@@ -198,12 +206,7 @@ class UsageTally:
                 paid += (cost(spent, price) or 0.0) if price else 0.0
             if finished:
                 self.costs.add(task, paid)
-        replies = [members(turn.get("completion")) for turn in turns]
-        reasons = [reply["finish_reason"] for reply in replies if reply.get("finish_reason")]
-        self.truncated.add(task, reasons.count("length"), len(reasons))
-        for retry in (members(retry) for reply in replies for retry in items(reply.get("retries"))):
-            self.retries[str(retry.get("cause"))] += 1
-            self.waited += number(retry.get("waited")) or 0.0
+        self._add_replies(task, [members(turn.get("completion")) for turn in turns])
         for kind in SECOND_KINDS:
             seconds = [numbers(turn.get("seconds")).get(kind) for turn in turns]
             values = [value for value in seconds if value is not None]
@@ -211,6 +214,18 @@ class UsageTally:
                 self.seconds.setdefault(kind, Series()).add(task, sum(values), len(values))
         if (requests := number(usage.get("requests"))) is not None:
             self.requests = (self.requests or 0) + round(requests)
+
+    def _add_replies(self, task: int, replies: list[Mapping[str, Any]]) -> None:
+        reasons = [reply["finish_reason"] for reply in replies if reply.get("finish_reason")]
+        self.truncated.add(task, reasons.count("length"), len(reasons))
+        for retry in (members(retry) for reply in replies for retry in items(reply.get("retries"))):
+            self.retries[str(retry.get("cause"))] += 1
+            self.waited += number(retry.get("waited")) or 0.0
+        notes = [members(reply.get("notes")) for reply in replies]
+        if first := [value for note in notes if (value := number(note.get(_FIRST_TOKEN_NOTE))) is not None]:
+            self.seconds.setdefault(FIRST_TOKEN, Series()).add(task, sum(first), len(first))
+        self.tool_modes.update(mode for note in notes if (mode := text_of(note.get("tools"))))
+        self.adapted.update(text for note in notes for text in texts_of(note.get("adapted")))
 
     def summary(self) -> UsageSummary | None:
         """Return the usage of all episodes, or None when no record has any."""
@@ -228,6 +243,8 @@ class UsageTally:
             truncated=self.truncated.share(),
             seconds={kind: series.mean(POSITIVE) for kind, series in self.seconds.items()},
             money=self._money(),
+            tool_modes=dict(self.tool_modes.most_common(_MAX_NOTES)),
+            adapted=dict(self.adapted.most_common(_MAX_NOTES)),
         )
 
     def _money(self) -> Money | None:

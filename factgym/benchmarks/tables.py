@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from factgym.benchmarks.costs import TOKEN_KINDS, UNNAMED, Money, UsageSummary
+from factgym.benchmarks.costs import FIRST_TOKEN, TOKEN_KINDS, UNNAMED, Money, UsageSummary
 from factgym.benchmarks.formats import (
     ABSENT,
     amount,
@@ -37,7 +37,7 @@ _TOKEN_WORDS = {
     "completion_tokens": "completion",
     "reasoning_tokens": "  of these reasoning",
 }
-_SECOND_WORDS = {"model": "model", "tool": "tools", "environment": "environment"}
+_SECOND_WORDS = {"model": "model", "tool": "tools", "environment": "environment", FIRST_TOKEN: FIRST_TOKEN}
 _MODELS = 3
 _MAX_NAMES = 5
 MAX_TOOLS = 6
@@ -215,6 +215,7 @@ def effort(usage: UsageSummary) -> Iterator[tuple[str, str]]:
     if usage.retries:
         causes = ", ".join(f"{n:,} {printable(cause, 40)}" for cause, n in usage.retries.items())
         yield "retries", f"{causes}; waited {duration(usage.waited)}"
+    yield from _discoveries(usage)
     if usage.truncated.value is not None:
         reach = f"[{percent(usage.truncated.low)}, {percent(usage.truncated.high)}]" if usage.truncated.n > 1 else ""
         yield "truncated replies", f"{percent(usage.truncated.value)} {reach}".strip()
@@ -232,6 +233,16 @@ def effort(usage: UsageSummary) -> Iterator[tuple[str, str]]:
         if money.per_verdict is not None:
             yield "cost per verdict", f"{name} {amount(money.per_verdict)}"
         yield from (("no price", line) for line in unpriced(money))
+
+
+def _discoveries(usage: UsageSummary) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each ability of a server that the run discovered."""
+    if usage.tool_modes:
+        modes = ", ".join(
+            f"{printable(mode, 20)} ({count(n, 'reply', 'replies')})" for mode, n in usage.tool_modes.items()
+        )
+        yield "tools, as probed", modes
+    yield from (("adapted", printable(change, 100)) for change in usage.adapted)
 
 
 def unpriced(money: Money) -> Iterator[str]:

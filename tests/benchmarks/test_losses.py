@@ -141,4 +141,4 @@ def test_eval_writes_its_numbers(tmp_path):
     losses = numbers["losses"]
     assert losses["lost"] == numbers["errors"] > 0
     assert read_run(tmp_path / "run").failed == numbers["errors"]
-    assert {"gold verdict", "length of the task's texts"} <= {stratum["property"] for stratum in losses["strata"]}
+    assert {"gold verdict", "length of the task's texts"} <= {stratum["name"] for stratum in losses["strata"]}

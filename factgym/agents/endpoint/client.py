@@ -11,13 +11,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from random import Random
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from factgym.agents.endpoint.gate import RateGate
-from factgym.agents.endpoint.reply import MALFORMED_CALL, ChatReply, Fault, fault_of_status, malformed_turn, read_reply
+from factgym.agents.endpoint.reply import (
+    MALFORMED_CALL,
+    ChatReply,
+    Fault,
+    completion_of_stream,
+    fault_of_status,
+    is_stream,
+    malformed_turn,
+    read_reply,
+)
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
 
@@ -27,6 +38,8 @@ MAX_BODY = 64 * 1024 * 1024
 """Bytes of one reply. A chat completion has kilobytes; log-probabilities of many tokens some megabytes."""
 
 _CONNECT_SECONDS = 15.0
+_HANDSHAKE_SECONDS = 1.5
+_MAX_ADAPTATIONS = 4
 _IDLE_SECONDS = 15.0
 """An idle connection older than this is not used again: a proxy or firewall on the way may have dropped it."""
 
@@ -57,6 +70,7 @@ class Client:
         self._slots = asyncio.Semaphore(settings.connections)
         self.gate = RateGate(settings.max_wait)
         self._reached = False  # whether the server has answered anything
+        self._plain_port = None if address.url.startswith("https:") else urlsplit(address.url)
         hooks: dict[str, Any] = {"response": [_bound_body(self._httpx, MAX_BODY)]}
         if os.environ.get("OPENAI_CUSTOM_HEADERS"):
             hooks["request"] = [_authorise_with(address.key)]
@@ -75,6 +89,7 @@ class Client:
                 ),
                 headers={"Accept-Encoding": "identity"},
                 event_hooks=hooks,
+                follow_redirects=False,
             ),
         )
         self._closing: AsyncGenerator[None, None] | None = None
@@ -104,10 +119,14 @@ class Client:
         openai = self._openai
         try:
             async with self._slots, asyncio.timeout(self._timeout):
+                sent = time.perf_counter()
                 response = await send(path, cast_to=self._httpx.Response, **request)
             content: bytes = response.content
             self._reached = True
-            return content
+            if not is_stream(content):
+                return content
+            arrivals = [(size, at - sent) for size, at in getattr(response.stream, "arrivals", ())]
+            return completion_of_stream(content, arrivals)
         except openai.APIStatusError as error:
             self._reached = True
             headers = {name.lower(): value for name, value in error.response.headers.items()}
@@ -115,7 +134,26 @@ class Client:
         except TimeoutError:
             return Fault("timeout", f"no reply within {self._timeout:g} s", again=True)
         except (openai.APIConnectionError, self._aiohttp.ClientError) as error:
-            return self._connection_fault(error)
+            fault = self._connection_fault(error)
+        if fault.again and not self._reached and self._plain_port is not None and await self._speaks_tls():
+            return Fault("connection", f"{fault.message}; the server speaks HTTPS: write https://", fatal=True)
+        return fault
+
+    async def _speaks_tls(self) -> bool:
+        """Whether the server of an http:// address takes a TLS handshake; asked once, when the first request fails."""
+        import ssl
+
+        parts, self._plain_port = self._plain_port, None
+        assert parts is not None
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent: who answers is no matter
+        try:
+            async with asyncio.timeout(_HANDSHAKE_SECONDS):
+                _, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, ssl=context)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
 
     def _connection_fault(self, error: BaseException) -> Fault:
         """The fault by the chain of errors from openai's over httpx's to aiohttp's, which alone is exact.
@@ -183,11 +221,13 @@ def _bound_body(httpx: Any, limit: int) -> Callable[[Any], Awaitable[None]]:
         def __init__(self, stream: Any, request: Any) -> None:
             self.stream = stream
             self.request = request
+            self.arrivals: list[tuple[int, float]] = []
 
         async def __aiter__(self) -> AsyncIterator[bytes]:
             size = 0
             async for part in self.stream:
                 size += len(part)
+                self.arrivals.append((size, time.perf_counter()))
                 if size > limit:
                     raise httpx.DecodingError(f"the reply has more than {limit:,} bytes", request=self.request)
                 yield part
@@ -237,12 +277,20 @@ class Exchange:
         self.retries: list[Retry] = []
         self.notes: dict[str, Any] = {}
 
-    async def reply(self, body: Callable[[int | None], bytes]) -> ChatReply | Fault:
-        """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out)."""
+    async def reply(
+        self, body: Callable[[int | None], bytes], adapt: Callable[[Fault], str | None] = lambda _: None
+    ) -> ChatReply | Fault:
+        """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out).
+
+        adapt: changes further requests where the server does not take a setting, and returns the change.
+        """
         limit: int | None = None
+        sent = b""
 
         async def request() -> ChatReply | Fault:
-            answer = await self._client.chat(body(limit))
+            nonlocal sent
+            sent = body(limit)
+            answer = await self._client.chat(sent)
             if isinstance(answer, Fault):
                 return malformed_turn(answer) if answer.cause == MALFORMED_CALL else answer
             outcome = read_reply(answer, self._settings.reasoning == "keep")
@@ -255,6 +303,10 @@ class Exchange:
             return outcome
 
         outcome = await self.send(request)
+        for _ in range(_MAX_ADAPTATIONS):
+            if not isinstance(outcome, Fault) or not outcome.setting or adapt(outcome) is None or body(limit) == sent:
+                break
+            outcome = await self.send(request)
         if isinstance(outcome, Fault) and outcome.reply_tokens is not None:
             limit = self.notes["max_tokens"] = outcome.reply_tokens
             outcome = await self.send(request)

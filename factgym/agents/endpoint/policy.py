@@ -27,6 +27,7 @@ ToolSupport = Literal["native", "text"]
 
 _HELLO = encode_json([{"role": "user", "content": "Hello"}])
 _MAX_LISTED = 20
+_MAX_PROBES = 20
 _UNREACHABLE = ("connection", "timeout", "authentication")
 """Causes that naming the model would not help against."""
 
@@ -63,6 +64,7 @@ class Endpoint:
         chosen = None if self.settings.tools == "auto" else self.settings.tools
         self._tool_support: ToolSupport | None = "native" if self.address.is_openai and not chosen else chosen
         self._flights: Flights[Any] = Flights()
+        self.adapted: set[str] = set()  # changes of requests that the server asked for
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process reads the key from its own environment: keys are never pickled."""
@@ -94,6 +96,8 @@ class Endpoint:
         data = {"kind": "endpoint", "model": self._model, "base_url": self.address.url, **settings}
         if self.settings.tools == "auto" and self._tool_support:
             data["tools_found"] = self._tool_support
+        if self.adapted:
+            data["adapted"] = sorted(self.adapted)
         described: dict[str, Any] = json.loads(self.redactor.reply(encode_json(data)))
         return described
 
@@ -156,8 +160,15 @@ class Endpoint:
         """
 
         async def probe(tools: bytes | None) -> bytes | Fault:
-            body = template.body(_HELLO, tools, limit=1)
-            return await self.exchange().send(partial(self.client().chat, body), lambda fault: fault.about_tools)
+            exchange, chat = self.exchange(), self.client().chat
+            while True:
+                body = template.body(_HELLO, tools, limit=1)
+                answer = await exchange.send(partial(chat, body), lambda fault: fault.about_tools)
+                # Every adaptation removes or renames a key, so that a body that changes no more ends the loop.
+                if not isinstance(answer, Fault) or not answer.setting or exchange.requests > _MAX_PROBES:
+                    return answer
+                if self.adapt(answer) is None or template.body(_HELLO, tools, limit=1) == body:
+                    return answer
 
         with_tools = await probe(tools)
         if isinstance(with_tools, Fault):
@@ -174,6 +185,13 @@ class Endpoint:
         count = _prompt_tokens(with_tools)
         return "text" if count is not None and count == _prompt_tokens(without) else "native"
 
+    def adapt(self, fault: Fault) -> str | None:
+        """Change further requests where the server does not take a setting; return the change, None for no remedy."""
+        change = None if self._template is None else self._template.adapt(fault)
+        if change is not None:
+            self.adapted.add(change)
+        return change
+
     def fail(self, fault: Fault) -> NoReturn:
         """Raise a fault as an error of policies."""
         if fault.cause == "overflow":
@@ -188,6 +206,9 @@ class Endpoint:
             listed = "" if isinstance(answer, Fault) else f" The server lists {_listed(_model_names(answer))}."
             hint = f"no model {self._model!r}, or no chat server, at this URL.{listed} {fault.message}"
             fault = replace(fault, message=hint)
+        elif fault.setting:
+            hint = f"(the setting is {fault.setting}: leave it out, or change it with --agent-set)"
+            fault = replace(fault, message=f"{fault.message} {hint}")
         elif fault.about_tools:
             hint = "(a server that takes no tools can be played with tools='text')"
             fault = replace(fault, message=f"{fault.message} {hint}")
@@ -290,7 +311,9 @@ class EndpointEpisode:
             messages, tool_bytes = tools_as_text(messages, tools), None
         message_bytes = transcript.messages(messages)
         exchange = endpoint.exchange(lambda: self._jitter)
-        reply = await exchange.reply(lambda limit: template.body(message_bytes, tool_bytes, seed, limit))
+        reply = await exchange.reply(
+            lambda limit: template.body(message_bytes, tool_bytes, seed, limit), endpoint.adapt
+        )
         if isinstance(reply, Fault):
             await endpoint.give_up(reply)
         completion = reply.completion
@@ -303,6 +326,8 @@ class EndpointEpisode:
         notes = {**completion.get("notes", {}), **exchange.notes}
         if endpoint.settings.tools == "auto" and mode != "auto":
             notes["tools"] = mode
+        if endpoint.adapted:
+            notes["adapted"] = sorted(endpoint.adapted)
         if notes:
             completion["notes"] = notes
         return {**reply.message, "completion": completion}

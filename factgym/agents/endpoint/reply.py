@@ -13,7 +13,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -63,6 +63,23 @@ _MALFORMED_CALL = re.compile(
 )
 """Wordings of llama.cpp (status 500) and Groq (status 400)."""
 
+_HTTPS_PORT = re.compile(r"plain HTTP request|HTTP request to an HTTPS", re.IGNORECASE)
+_REFUSED = re.compile(
+    r"unsupported|not support|unrecogni[sz]ed|unexpected|not permitted|forbidden|unknown|not allowed|does not accept"
+    r"|only support",
+    re.IGNORECASE,
+)
+_STREAM_ONLY = re.compile(
+    r"\bstream(?:ing)?\b.{0,40}\b(?:only|must|required|to true)\b|\b(?:only|must|requires?)\b.{0,40}\bstream(?:ing|s|ed)?\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_SETTING = re.compile(
+    r"\b(?:max_tokens|max_completion_tokens|seed|stream_options|temperature|top_p|top_k|stop|logprobs|top_logprobs"
+    r"|chat_template_kwargs|parallel_tool_calls|response_format|reasoning_effort|presence_penalty|frequency_penalty"
+    r"|repetition_penalty|min_p)\b"
+)
+"""Keys of requests that servers refuse. Of several that an error names, the first is the one that is refused."""
+
 _RETRIED_STATUS = frozenset({408, 409, 425})
 
 
@@ -73,7 +90,7 @@ class Fault:
     cause: a code of `PolicyError`, or "overflow" where the prompt does not fit. message: the server's words. again:
     whether a retry can help. retry_after: seconds that the server asks to wait. reply_tokens: tokens that the reply may
     have so that the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long.
-    about_tools: the server cannot take tools. generation: the model's own text, where the fault is its malformed call.
+    about_tools: the server cannot take tools. setting: the key of the request that the server does not take. generation: the model's own text, where the fault is its malformed call.
     """
 
     cause: str
@@ -83,11 +100,16 @@ class Fault:
     retry_after: float | None = None
     reply_tokens: int | None = None
     about_tools: bool = field(default=False, compare=False)
+    setting: str = field(default="", compare=False)
     generation: str = ""
 
 
 def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
     """The fault of an answer that is an HTTP error. headers: names in lower case."""
+    if 300 <= status < 400:
+        target = headers.get("location", "elsewhere")
+        remedy = "requests are not redirected, so give that address as the base URL"
+        return Fault("connection", f"HTTP {status}: the server redirects to {target[:300]}; {remedy}", fatal=True)
     text, codes = _read_error(body)
     message = f"HTTP {status}: {text or 'no explanation'}"
     if codes & _OVERFLOW_CODES or (status in _OVERFLOW_STATUS and _OVERFLOW.search(text)):
@@ -100,9 +122,36 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
         (status in (400, 404, 422, 501) and _ABOUT_TOOLS.search(text)) or (status == 500 and _NO_TOOLS.search(text))
     )
     cause = _CAUSES.get(status, "server" if status >= 500 or status in _RETRIED_STATUS else "bad_request")
+    if cause == "bad_request" and _HTTPS_PORT.search(text):
+        return Fault("connection", f"{message}; the server speaks HTTPS: write https://", fatal=True)
     again = cause in ("server", "rate_limit")
     fatal = cause in ("authentication", "not_found")
-    return Fault(cause, message, again, fatal, requested_wait(headers) if again else None, about_tools=about_tools)
+    setting = _refused_setting(text, body) if cause == "bad_request" else ""
+    wait = requested_wait(headers) if again else None
+    return Fault(cause, message, again, fatal, wait, about_tools=about_tools, setting=setting)
+
+
+def _refused_setting(text: str, body: bytes) -> str:
+    """The key of the request that the server does not take, where it names one; else empty.
+
+    OpenAI names it in `param`, servers on pydantic as the last step of `loc`, others in their words.
+    """
+    try:
+        data = json.loads(body) if len(body) <= 1_000_000 else None
+    except (ValueError, RecursionError):
+        data = None
+    error = data.get("error", data) if isinstance(data, dict) else None
+    named = [error.get("param")] if isinstance(error, dict) else []
+    details = data.get("detail") if isinstance(data, dict) else None
+    if isinstance(details, list):
+        locs = [detail.get("loc") for detail in details if isinstance(detail, dict)]
+        named += [loc[-1] for loc in locs if isinstance(loc, list) and loc]
+    if _STREAM_ONLY.search(text):
+        return "stream"
+    if not _REFUSED.search(text):
+        return ""
+    named += _SETTING.findall(text)
+    return next((name for name in named if isinstance(name, str) and _SETTING.fullmatch(name)), "")
 
 
 def _failed_generation(body: bytes) -> str:
@@ -246,12 +295,16 @@ def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> ChatReply | 
     except StrictJsonError:  # too large or too deep for a record
         recorded = clean_text(repr(raw)[:_RAW_HEAD])
     tokens, alternatives = read_logprobs(choice.get("logprobs"))
+    first_token = data.get(FIRST_TOKEN)
+    notes: dict[str, Any] = {"top_logprobs": alternatives} if alternatives else {}
+    if isinstance(first_token, float) and 0 <= first_token < math.inf:
+        notes[FIRST_TOKEN] = first_token
     optional = {
         "model": _label(data.get("model")),
         "finish_reason": finish,
         "usage": usage or None,
         "logprobs": tokens or None,
-        "notes": {"top_logprobs": alternatives} if alternatives else None,
+        "notes": notes or None,
     }
     completion = Completion(raw=recorded)
     completion.update({key: value for key, value in optional.items() if value is not None})  # type: ignore[typeddict-item]
@@ -361,3 +414,106 @@ def _read_tokens(entries: list[Any]) -> list[TokenLogprob]:
         logprob = number if math.isfinite(number) else _MIN_LOGPROB
         tokens.append({"token": clean_text(entry["token"]), "logprob": logprob})
     return tokens
+
+
+FIRST_TOKEN = "first_token_seconds"
+"""Seconds from the request to the first part of a stream that holds a part of the reply, among a turn's notes."""
+
+_MAX_CHOICE_CALLS = 4 * _MAX_CALLS
+
+
+def is_stream(body: bytes) -> bool:
+    """Whether a body is a stream of events, whatever its type says: a JSON document begins otherwise."""
+    return body.lstrip()[:6].startswith((b"data:", b"event:", b":"))
+
+
+def completion_of_stream(body: bytes, arrivals: Sequence[tuple[int, float]] = ()) -> bytes:
+    """The chat completion of a stream of server-sent events, as JSON; read by `read_reply`.
+
+    arrivals: bytes so far and seconds since the request, after each part that arrived. An event that cannot be read, or a
+    stream that ends without a finish reason, makes a body that is no completion. Deltas are joined as OpenAI's API
+    defines them: texts are appended, calls by their index.
+    """
+    stream = _Stream()
+    end = 0
+    for line in body.split(b"\n"):
+        end += len(line) + 1
+        if line.startswith(b"data:") and (data := line[5:].strip()) and data != b"[DONE]":
+            try:
+                event = json.loads(data)
+            except (ValueError, RecursionError):
+                return body
+            if not isinstance(event, dict):
+                return body
+            if stream.add(event) and stream.first is None:
+                stream.first = next((seconds for size, seconds in arrivals if size >= end - 1), None)
+    return _encode(stream.completion()).encode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The deltas of a stream so far. first: seconds to the first token."""
+
+    head: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[int, dict[str, Any]] = field(default_factory=dict)
+    logprobs: list[Any] = field(default_factory=list)
+    finish: Any = None
+    usage: Any = None
+    error: Any = None
+    first: float | None = None
+
+    def add(self, event: Mapping[str, Any]) -> bool:
+        """Add an event; return whether it holds a part of the reply."""
+        self.head = self.head or {key: event[key] for key in ("id", "model", "created") if key in event}
+        self.usage = event.get("usage") or self.usage
+        self.error = event.get("error") or self.error
+        choices = event.get("choices")
+        choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], Mapping) else {}
+        self.finish = choice.get("finish_reason") or self.finish
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
+            self.logprobs += logprobs["content"]
+        delta = choice.get("delta") or choice.get("message")
+        return isinstance(delta, Mapping) and self._add_delta(delta)
+
+    def _add_delta(self, delta: Mapping[str, Any]) -> bool:
+        any_part = False
+        for name in ("content", "reasoning_content", "reasoning", "refusal"):
+            if isinstance(text := delta.get(name), str) and text:
+                self.texts.setdefault(name, []).append(text)
+                any_part = True
+        calls = delta.get("tool_calls")
+        for number, call in enumerate(calls if isinstance(calls, list) else ()):
+            if isinstance(call, Mapping):
+                self._add_call(number, call)
+                any_part = True
+        return any_part
+
+    def _add_call(self, number: int, call: Mapping[str, Any]) -> None:
+        index = call.get("index")
+        index = index if type(index) is int else number
+        if index not in self.calls and len(self.calls) >= _MAX_CHOICE_CALLS:
+            return
+        merged = self.calls.setdefault(index, {"id": None, "name": None, "arguments": []})
+        function = call.get("function")
+        fields = function if isinstance(function, Mapping) else {}
+        merged["id"] = merged["id"] or call.get("id")
+        merged["name"] = merged["name"] or fields.get("name")
+        if (arguments := fields.get("arguments")) is not None:
+            merged["arguments"].append(arguments if isinstance(arguments, str) else _encode(arguments))
+
+    def completion(self) -> dict[str, Any]:
+        """The whole reply; without a finish reason, a completion without choices."""
+        message: dict[str, Any] = {"role": "assistant", "content": None}
+        message |= {name: "".join(parts) for name, parts in self.texts.items()}
+        if self.calls:
+            message["tool_calls"] = [
+                {"id": call["id"], "function": {"name": call["name"], "arguments": "".join(call["arguments"])}}
+                for _, call in sorted(self.calls.items())
+            ]
+        choice = {"index": 0, "message": message, "finish_reason": self.finish}
+        if self.logprobs:
+            choice["logprobs"] = {"content": self.logprobs}
+        data = {**self.head, "choices": [choice] if self.finish else [], "usage": self.usage, "error": self.error}
+        return data if self.first is None else {**data, FIRST_TOKEN: float(self.first)}

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from typing import Any
 
+from factgym.agents.endpoint.reply import Fault
 from factgym.agents.endpoint.settings import EndpointSettings
 from factgym.core.messages import Message, ToolSchema
 
@@ -107,6 +108,7 @@ class RequestTemplate:
 
     def __init__(self, model: str, settings: EndpointSettings, is_openai: bool) -> None:
         self.limit_key = "max_completion_tokens" if is_openai else "max_tokens"
+        self._streamed, self._with_usage = settings.stream, True
         self._head = b'{"model":' + encode_json(model) + b',"messages":'
         sampling = {
             "temperature": settings.temperature,
@@ -119,6 +121,7 @@ class RequestTemplate:
         extra = settings.extra_body or {}
         keys = {**{key: value for key, value in sampling.items() if value is not None}, **extra}
         keys.pop(self.limit_key, None)
+        self._fixed = frozenset(extra)
         self.limit = extra.get(self.limit_key, settings.max_tokens)
         self._seeded = settings.send_seed and "seed" not in keys
         self._tail = encode_json(keys)[1:-1]
@@ -135,7 +138,36 @@ class RequestTemplate:
         max_tokens = self.limit if limit is None else limit
         if max_tokens:
             parts.append(b',"%b":%d' % (self.limit_key.encode(), max_tokens))
+        if self._streamed:
+            parts.append(
+                b',"stream":true' + (b',"stream_options":{"include_usage":true}' if self._with_usage else b"")
+            )
         if self._tail:
             parts += [b",", self._tail]
         parts.append(b"}")
         return b"".join(parts)
+
+    def adapt(self, fault: Fault) -> str | None:
+        """Change what requests hold where the server does not take it, and return the change; None for no remedy.
+
+        The name of the limit, a stream in place of a whole reply, and the seed can change without another meaning of the
+        settings; that replies are then not repeatable is for the record. Keys of `extra_body` stay as they are.
+        """
+        if fault.setting in self._fixed:
+            return None
+        if fault.setting in _LIMIT_KEYS and (other := _LIMIT_KEYS[fault.setting]) not in self._fixed:
+            self.limit_key = other
+            return f"{fault.setting} is sent as {other}"
+        if fault.setting == "seed":
+            self._seeded = False
+            return "seed is not sent: replies cannot be repeated"
+        if fault.setting == "stream":
+            self._streamed = True
+            return "replies are streamed"
+        if fault.setting == "stream_options":
+            self._with_usage = False
+            return "streams come without token counts"
+        return None
+
+
+_LIMIT_KEYS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}

@@ -39,7 +39,8 @@ class EndpointSettings(Sampling):
     requests for one reply, at most. max_wait: the longest single wait before one, in seconds; a server that asks for
     more ends the episode. connections: requests in flight at once. send_seed: send each turn's seed. top_logprobs:
     alternatives for each token, where the server gives them, stored in the record's notes. extra_body: further keys of
-    the request, such as `{"chat_template_kwargs": {…}}`.
+    the request, such as `{"chat_template_kwargs": {…}}`. stream: ask for replies as streams, which records the time to the
+    first token; servers that give nothing else get it unasked.
     """
 
     api_key_env: str | None = None
@@ -50,6 +51,7 @@ class EndpointSettings(Sampling):
     send_seed: bool = True
     top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
     extra_body: dict[str, Any] | None = None
+    stream: bool = False
 
     def model_post_init(self, context: Any, /) -> None:
         """Check the further keys of requests."""

@@ -74,7 +74,10 @@ async def collect_async(
             total = len(planned)
             progress = Progress(total, before=total - len(remaining))
             on_start(progress)
-            await engine(env, agent, remaining, writer.add, limits=limits, progress=progress)
+            try:
+                await engine(env, agent, remaining, writer.add, limits=limits, progress=progress)
+            finally:  # a server's abilities are discovered while it is played
+                writer.describe_agent(json_value(dict(agent.describe())))
     finally:
         await agent.close()
     return read_run(folder)

@@ -44,6 +44,9 @@ _FREE_AGENT_SETTINGS = frozenset(
 )
 """Settings of an endpoint about reaching it: none of them changes an answer."""
 
+_DISCOVERED = frozenset({"tools_found", "adapted"})
+"""Facts about a server that a run discovers."""
+
 _MAX_VALUE_CHARS = 80
 _MAX_DIFFERENCES = 5
 
@@ -203,7 +206,8 @@ def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             path = f"{name}.{key}" if name else str(key)
-            if path not in _FREE_KEYS and path not in _FREE_AGENT_SETTINGS:
+            discovered = path.startswith("agent_details.") and key in _DISCOVERED
+            if path not in _FREE_KEYS and path not in _FREE_AGENT_SETTINGS and not discovered:
                 yield from _differences(old.get(key), new.get(key), path)
     elif old != new and not (name == "agent" and is_url(old) and is_url(new)):
         values = [json.dumps(value, ensure_ascii=False)[:_MAX_VALUE_CHARS] for value in (old, new)]

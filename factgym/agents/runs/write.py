@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
-from factgym.agents.runs.files import EPISODES, MANIFEST, check_same, open_locked, write_bytes
+from factgym.agents.runs.files import EPISODES, MANIFEST, check_same, open_locked, read_json, write_bytes, write_json
 from factgym.agents.runs.read import RunLines
 from factgym.core.errors import ConfigError, DataError, FactgymError
 
@@ -122,6 +122,13 @@ class RunWriter:
         if now - self._synced > SYNC_SECONDS:
             os.fsync(self._file)
             self._synced = now
+
+    def describe_agent(self, details: Mapping[str, Any]) -> None:
+        """Replace the agent's details in the manifest by those that are known now."""
+        path = self.folder / MANIFEST
+        manifest = read_json(path)
+        if manifest.get("agent_details") != json.loads(json.dumps(details)):
+            write_json(path, {**manifest, "agent_details": details})
 
     def _append(self, data: bytes) -> None:
         # Invariant: between calls the file ends at `_end`, after a whole line. A write may take a part of the data (a
