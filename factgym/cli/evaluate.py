@@ -41,6 +41,7 @@ def evaluate(
     tensorboard: sinks.TensorBoard = False,
     trackio: sinks.Trackio = False,
     wandb: sinks.WeightsAndBiases = False,
+    workers: options.Workers = None,
     ray: options.Ray = None,
     ray_workers: options.RayWorkers = None,
     ray_gpus: options.RayGpus = 0.0,
@@ -67,11 +68,11 @@ def evaluate(
     agent = agent or honest_baseline(env)
     policy = find_agent(agent, env, values)
     environment = options.chosen_tasks(
-        options.make_env(env, settings, split=split, reward=reward, path=path), tasks, ray
+        options.make_env(env, settings, split=split, reward=reward, path=path), tasks, ray, workers
     )
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     table = read_prices(prices) if prices else None
-    engine = options.rollout_engine(ray, agent, values, ray_workers, ray_gpus)
+    engine = options.rollout_engine(agent, values, workers, ray, ray_workers, ray_gpus)
     name = folder_name(f"{environment.env_spec.id}-{agent}")
     folder = out or (last_folder if resume else free_folder)(Path("runs"), name)
     console = Console(highlight=False)

@@ -44,6 +44,7 @@ def filter_command(
     concurrency: options.Concurrency = 64,
     timeout: options.Timeout = None,
     max_errors: options.MaxErrors = None,
+    workers: options.Workers = None,
     ray: options.Ray = None,
     ray_workers: options.RayWorkers = None,
     ray_gpus: options.RayGpus = 0.0,
@@ -74,8 +75,8 @@ def filter_command(
     chosen = {*options.parse_settings(settings), *entry.kwargs}
     prompt = ["prompt=train"] if "prompt" in entry.load().Config.model_fields and "prompt" not in chosen else []
     environment = options.make_env(env, [*(settings or []), *prompt], split=split, reward=reward, path=path)
-    environment = options.chosen_tasks(environment, tasks, ray)
-    engine = options.rollout_engine(ray, agent, values, ray_workers, ray_gpus)
+    environment = options.chosen_tasks(environment, tasks, ray, workers)
+    engine = options.rollout_engine(agent, values, workers, ray, ray_workers, ray_gpus)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     rollouts = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}
     console = Console(highlight=False)

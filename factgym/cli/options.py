@@ -55,8 +55,9 @@ Timeout = Annotated[float | None, typer.Option(help="Seconds after which an epis
 MaxErrors = Annotated[
     int | None, typer.Option(min=0, help="Stop after this many infrastructure errors in a row (0: never).")
 ]
+Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes on this machine; none by default.")]
 Ray = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, auto or local.")]
-RayWorkers = Annotated[int | None, typer.Option(min=1, help="Worker processes; by default as many as fit.")]
+RayWorkers = Annotated[int | None, typer.Option(min=1, help="Workers on the cluster; by default as many as fit.")]
 RayGpus = Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")]
 
 
@@ -79,23 +80,30 @@ def make_env(env_id: str, settings: KeyValues = None, **overrides: Any) -> Env[A
     return make(env_id, **parse_settings(settings, **overrides))
 
 
-def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None) -> Env[Any]:
+def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None, workers: int | None) -> Env[Any]:
     """The environment over the tasks of a file, all of them without one."""
     if tasks is None:
         return env
-    if ray is not None:
-        raise ConfigError("--tasks chooses tasks on this machine, and a cluster's build their own: leave out --ray")
+    if ray is not None or workers is not None:
+        option = "--workers" if ray is None else "--ray"
+        raise ConfigError(f"--tasks chooses tasks in this process, and workers build their own: leave out {option}")
     from factgym.training.difficulty_filter import only, read_tasks
 
     return only(env, read_tasks(tasks))
 
 
-def rollout_engine(ray: str | None, agent: str, settings: dict[str, Any], workers: int | None, gpus: float) -> Any:
-    """The engine of the rollouts: this process, or a cluster."""
-    if ray is None:
+def rollout_engine(
+    agent: str, settings: dict[str, Any], workers: int | None, ray: str | None, ray_workers: int | None, gpus: float
+) -> Any:
+    """The engine of the rollouts: this process, worker processes, or a cluster."""
+    if ray is None and workers is None:
         from factgym.agents.rollout.engine import run_jobs
 
         return run_jobs
-    from factgym.agents.cluster import on_ray
+    from factgym.agents.cluster import on_processes, on_ray
 
-    return on_ray(ray, agent, settings, workers=workers, gpus_per_worker=gpus)
+    if ray is None:
+        return on_processes(workers or 1, agent, settings)
+    if workers is not None:
+        raise ConfigError("--workers starts processes on this machine; those of a cluster are set by --ray-workers")
+    return on_ray(ray, agent, settings, workers=ray_workers, gpus_per_worker=gpus)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.cluster.driver import check_address, connected
+from factgym.agents.cluster.ray_workers import check_address, connected
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.corpora.index import Hit, build_index, check_index, check_request
 from factgym.corpora.store import StoredCorpus

@@ -20,3 +20,13 @@ def small_bodies() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(client, "MAX_BODY", 4 << 20)
         yield
+
+
+@pytest.fixture
+def policy(tmp_path):
+    """A user's file, as the text of an agent."""
+    from worker_runs import POLICY
+
+    (tmp_path / "mine.py").write_text(POLICY, "utf-8")
+    (tmp_path / "marks").mkdir()
+    return f"{tmp_path / 'mine.py'}:Policy"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
-import json
 import os
 import shutil
 import signal
@@ -14,61 +13,22 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections import Counter
 from pathlib import Path
 
 import gymnasium
 import pytest
+from worker_runs import ENV, alive, keys, lines, timeless, wait_for
 
 import factgym
 from factgym.agents.cluster import on_ray
 from factgym.agents.cluster.worker import build, recipe_of
 from factgym.agents.resolve import find_agent
-from factgym.agents.rollout.engine import Limits, RunAbortedError
+from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.collect import collect
-from factgym.agents.runs.files import EPISODES
 from factgym.agents.runs.write import RunWriteError
 from factgym.core import registry
 from factgym.core.errors import ConfigError, MissingExtraError
-
-ENV = "claimcheck-multihop"
-
-POLICY = '''
-import contextlib, os, signal, time
-from pathlib import Path
-from factgym.core.policy import PolicyError
-
-class Policy:
-    """Never submits. The settings say what it does besides: mark who plays, wait until so many processes play
-    together, raise faults, kill its own process (where a text is in the prompt, or once in the run)."""
-    threads = 4
-
-    def __init__(self, folder, kill="", fault="", fatal=False, seconds=0.0, together=1):
-        self.folder, self.kill, self.fault, self.fatal, self.seconds = Path(folder), kill, fault, fatal, seconds
-        self.together = together
-
-    def act(self, messages, tools):
-        text = str(messages[1]["content"])
-        (self.folder / f"pid-{os.getpid()}").touch()
-        end = time.monotonic() + 30
-        while len(list(self.folder.glob("pid-*"))) < self.together and time.monotonic() < end:
-            time.sleep(0.05)
-        time.sleep(self.seconds)
-        if self.kill and self.kill in text:
-            with (self.folder / "kills").open("a") as kills:
-                kills.write(f"{os.getpid()}\\n")
-            os.kill(os.getpid(), signal.SIGKILL)
-        if self.kill == "@once" and len(list(self.folder.glob("act-*"))) > 30:
-            with contextlib.suppress(FileExistsError):
-                (self.folder / "killed").touch(exist_ok=False)
-                os.kill(os.getpid(), signal.SIGKILL)
-        (self.folder / f"act-{time.monotonic_ns()}-{os.getpid()}").touch()
-        if self.fault and self.fault in text:
-            raise PolicyError("connection", "the server went away", fatal=self.fatal)
-        return "I cannot say."
-'''
 
 NOTES = """# Storage
 
@@ -156,22 +116,6 @@ def reachable(port: int) -> bool:
     return True
 
 
-def wait_for(true, process=None, seconds=60.0) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert process is None or process.poll() is None, "ray start ended"
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.1)
-
-
-@pytest.fixture
-def policy(tmp_path):
-    """A user's file, as the text of an agent."""
-    (tmp_path / "mine.py").write_text(POLICY, "utf-8")
-    (tmp_path / "marks").mkdir()
-    return f"{tmp_path / 'mine.py'}:Policy"
-
-
 @pytest.fixture
 def play(cluster, tmp_path):
     """`collect` on the cluster."""
@@ -183,35 +127,6 @@ def play(cluster, tmp_path):
         return collect(env, agent, tmp_path / folder, engine=engine, limits=limits or Limits(concurrency=8), **rest)
 
     return run
-
-
-def alone(agent, settings, folder, **rest):
-    """`collect` in this process."""
-    agent = find_agent(agent, ENV, settings)
-    return collect(factgym.make(ENV, max_turns=2), agent, folder / "run", limits=Limits(concurrency=8), **rest)
-
-
-def timeless(value):
-    """A record without what a clock measured."""
-    if isinstance(value, dict):
-        return {key: timeless(item) for key, item in value.items() if key != "seconds"}
-    return [timeless(item) for item in value] if isinstance(value, list) else value
-
-
-def keys(run):
-    return Counter((episode["index"], episode["sample"]) for episode in lines(run))
-
-
-def lines(run):
-    return [json.loads(line) for line in (run.folder / EPISODES).read_text("utf-8").splitlines()]
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_the_records_are_those_of_one_process(play, tmp_path):
@@ -226,15 +141,6 @@ def test_the_records_are_those_of_one_process(play, tmp_path):
     assert by_key[0] == by_key[1]
 
 
-def test_two_processes_play_and_neither_is_this_one(play, policy, tmp_path):
-    run = play(policy, {"folder": str(tmp_path / "marks"), "together": 2}, n=40)
-    pids = {int(mark.name[4:]) for mark in (tmp_path / "marks").glob("pid-*")}
-    assert len(pids) == 2
-    assert os.getpid() not in pids
-    assert set(keys(run).values()) == {1}
-    assert len(keys(run)) == 40
-
-
 def test_a_worker_that_is_killed_loses_and_doubles_nothing(play, policy, tmp_path, caplog):
     run = play(policy, {"folder": str(tmp_path / "marks"), "kill": "@once", "together": 2}, n=30, k=2)
     assert (tmp_path / "marks" / "killed").exists()
@@ -242,21 +148,6 @@ def test_a_worker_that_is_killed_loses_and_doubles_nothing(play, policy, tmp_pat
     assert len(keys(run)) == 60
     assert set(keys(run).values()) == {1}
     assert not [episode for episode in lines(run) if episode["error"]]
-
-
-def test_an_episode_that_kills_every_worker_is_an_error_and_the_others_are_played(play, policy, tmp_path):
-    env = factgym.make(ENV)
-    env.reset(options={"task": 7})
-    deadly = env.episode.messages[1]["content"]
-    settings = {"folder": str(tmp_path / "marks"), "kill": deadly}
-    run = play(policy, settings, n=None, env=factgym.make(ENV, max_turns=1), limits=Limits(concurrency=8))
-    episodes = lines(run)
-    errors = [episode for episode in episodes if episode["error"]]
-    assert [episode["index"] for episode in errors] == [7]
-    assert errors[0]["error"]["cause"] == "worker_lost"
-    assert errors[0]["reward"]["status"] == "error"
-    assert len((tmp_path / "marks" / "kills").read_text().split()) in (3, 4)  # the first may be laid to others
-    assert sorted(episode["index"] for episode in episodes) == list(range(len(env.tasks)))
 
 
 def test_a_machine_that_fails_loses_and_doubles_nothing(cluster, play, policy, tmp_path, caplog):
@@ -280,35 +171,6 @@ def test_a_machine_that_fails_loses_and_doubles_nothing(cluster, play, policy, t
     assert len(keys(run)) == 120
     assert set(keys(run).values()) == {1}
     assert not [episode for episode in lines(run) if episode["error"]]
-
-
-def test_a_run_that_was_cut_off_is_continued(play, policy, tmp_path):
-    settings = {"folder": str(tmp_path / "marks")}
-    first = alone(policy, settings, tmp_path, n=20)
-    path = first.folder / EPISODES
-    retained = path.read_bytes().splitlines(keepends=True)[:7]
-    path.write_bytes(b"".join(retained) + b'{"schema":1,"env"')
-    run = play(policy, settings, n=20, resume=True, options={"workers": 1})
-    assert path.read_bytes().startswith(b"".join(retained))
-    assert len(keys(run)) == 20
-    assert set(keys(run).values()) == {1}
-
-
-def test_faults_are_recorded_and_played_again(play, policy, tmp_path):
-    marks = {"folder": str(tmp_path / "marks")}
-    alone(policy, {**marks, "fault": "e"}, tmp_path, n=5)
-    again = play(policy, {**marks, "fault": "e"}, n=5, resume=True)
-    assert {episode["error"]["cause"] for episode in lines(again)} == {"connection"}
-    assert Counter(episode["attempt"] for episode in lines(again)) == {1: 5, 2: 5}
-
-
-def test_a_fatal_fault_and_errors_in_a_row_stop_the_run(play, policy, tmp_path):
-    fault = {"folder": str(tmp_path / "marks"), "fault": "e"}
-    with pytest.raises(RunAbortedError, match=r"^the run was stopped: connection: the server went away$"):
-        play(policy, {**fault, "fatal": True}, "fatal", n=100)
-    with pytest.raises(RunAbortedError, match="stopped after 6 errors in a row; the last: connection"):
-        play(policy, fault, "row", n=None, limits=Limits(concurrency=4, max_errors=6))
-    assert len((tmp_path / "row" / EPISODES).read_text("utf-8").splitlines()) < 20
 
 
 def test_a_cancelled_run_leaves_no_worker_behind(cluster, policy, tmp_path):
@@ -365,7 +227,7 @@ def test_a_worker_that_cannot_build_its_recipe_is_an_error(cluster, policy, tmp_
     Path(policy.rpartition(":")[0]).write_text("raise RuntimeError('no display on this machine')", "utf-8")
     with pytest.raises(ConfigError, match=r"a worker could not build the environment or the agent: .*no display on"):
         asyncio.run(on_ray(cluster, policy, settings)(factgym.make(ENV), agent, [Job(0)], print))
-    with pytest.raises(ConfigError, match=r"the run's agent is 'mine.py:Policy', and on_ray was given 'nli'"):
+    with pytest.raises(ConfigError, match=r"the run's agent is 'mine.py:Policy', and its workers were given 'nli'"):
         asyncio.run(on_ray(cluster, "nli")(factgym.make(ENV), agent, [Job(0)], print))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from factgym.agents.cluster.driver import check_address, connected
+from factgym.agents.cluster.ray_workers import check_address, connected
 
 if TYPE_CHECKING:
     from factgym.corpora.corpus import Passage

@@ -1,4 +1,4 @@
-"""The worker's side of a run on a cluster: a Ray actor that builds environment and agent and plays jobs.
+"""The worker's side of a run with worker processes: it builds environment and agent and plays jobs.
 
 A worker gets plain data, a recipe, instead of open clients and heavy task sets. A user's file travels as text; where
 the same file is at the same path on the worker's machine, that one is used, so that modules beside it can be imported

@@ -1,0 +1,143 @@
+"""Workers on this machine, without Ray: `on_processes`, the engine of `factgym eval … --workers N`.
+
+Each worker is a process that Python's multiprocessing starts afresh, with a pipe on which calls and their answers travel
+with a number. Corpora and indexes on disk are mapped into memory, so that the processes share their pages. A pipe that ends
+is the sign on both sides: a worker ends with the process that started it, however that ended, and a worker that was killed
+has its jobs played by another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from itertools import count
+from multiprocessing.connection import Connection
+from typing import Any
+
+from factgym.agents.agent import Agent
+from factgym.agents.cluster.driver import Driver, WorkerLostError
+from factgym.agents.cluster.worker import Worker, recipe_of
+from factgym.agents.rollout.engine import Keep, Limits
+from factgym.agents.rollout.jobs import Job, Progress
+from factgym.agents.runs.collect import Engine
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError
+
+_JOIN_SECONDS = 5.0
+
+_context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of whatever has been imported
+
+
+class _ProcessWorker:
+    """A `Worker` in a process of its own. Made and used on one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._numbers = count()
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._pipe, theirs = _context.Pipe()
+        self._process = _context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        threading.Thread(target=self._listen, name="factgym-worker", daemon=True).start()
+
+    async def call(self, method: str, *args: Any) -> Any:
+        """Call a method and return its result."""
+        number = next(self._numbers)
+        future = self._waiting[number] = self._loop.create_future()
+        try:
+            self._pipe.send((number, method, args))
+            return await future
+        except OSError:
+            raise self._lost() from None
+        except (TypeError, AttributeError, ValueError) as error:  # of the serialization
+            message = f"a setting of the environment or the agent cannot be sent to workers: {error}"
+            raise ConfigError(message) from None
+        finally:
+            del self._waiting[number]
+
+    def kill(self) -> None:
+        """End the process and wait until it is gone."""
+        self._process.kill()
+        self._process.join(_JOIN_SECONDS)
+
+    def _listen(self) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            with suppress(EOFError, OSError):
+                while True:
+                    self._loop.call_soon_threadsafe(self._resolve, *self._pipe.recv())
+            self._loop.call_soon_threadsafe(self._fail)
+        self._pipe.close()
+
+    def _resolve(self, number: int, answer: Any) -> None:
+        future = self._waiting.get(number)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _fail(self) -> None:
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(self._lost())
+
+    def _lost(self) -> WorkerLostError:
+        self._process.join(_JOIN_SECONDS)
+        return WorkerLostError(f"process {self._process.pid} ended with exit code {self._process.exitcode}")
+
+
+def _serve(pipe: Connection) -> None:
+    """Answer the calls that come over a pipe until it ends; the whole of a worker's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the driver answers it
+    asyncio.run(_answer_calls(pipe))
+
+
+async def _answer_calls(pipe: Connection) -> None:
+    worker, loop = Worker(), asyncio.get_running_loop()
+    reader, calls = ThreadPoolExecutor(1), set()
+
+    async def answer(number: int, method: str, args: tuple[Any, ...]) -> None:
+        pipe.send((number, await getattr(worker, method)(*args)))
+
+    while True:
+        try:
+            call = await loop.run_in_executor(reader, pipe.recv)
+        except (EOFError, OSError):
+            os._exit(0)  # nobody waits any more, and a thread of a policy may never return
+        task = loop.create_task(answer(*call))
+        calls.add(task)
+        task.add_done_callback(calls.discard)
+
+
+def on_processes(workers: int, agent: str, settings: Mapping[str, Any] | None = None) -> Engine:
+    """An engine for `collect(…, engine=…)` that spreads the episodes over processes of this machine.
+
+    agent, settings: those that `find_agent` made the run's agent from; each worker makes its own. `Limits.concurrency` is
+    that of the whole run, shared out among the workers. A script that uses it guards its own start with
+    `if __name__ == "__main__"`, as multiprocessing asks. The engine raises what `run_jobs` raises, ConfigError for a run
+    that workers cannot build, and ClusterError where none stays alive. Raises ConfigError for fewer than 1 worker.
+    """
+    if workers < 1:
+        raise ConfigError(f"a run needs at least 1 worker, not {workers}")
+
+    async def play(
+        env: Env[Any],
+        run_agent: Agent,
+        jobs: Iterable[Job],
+        keep: Keep,
+        *,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+    ) -> Progress:
+        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
+        if todo:
+            recipe = recipe_of(env, agent, settings or {})
+            driver = Driver(_ProcessWorker, "this machine", recipe, env, run_agent, limits)
+            await driver.run(min(workers, limits.concurrency, len(todo)), todo, keep, progress)
+        return progress
+
+    return play
