@@ -18,7 +18,7 @@ from factgym.benchmarks.report import Note, Report, Section, Table, make_table
 from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 
-_SAME = ("env", "version", "fingerprints", "prompts", "config", "guests")
+SAME_MEMBERS = ("env", "version", "fingerprints", "prompts", "config", "guests")
 """Members of a manifest that must agree."""
 _MAX_DIFFERENCES = 5
 
@@ -135,7 +135,9 @@ def check_comparable(first: Run, second: Run) -> None:
         if not run.manifest:
             raise ConfigError(f"{run.folder} has no manifest, so nobody knows what it can be compared with")
     differences = [
-        text for name in _SAME for text in _differences(name, first.manifest.get(name), second.manifest.get(name))
+        text
+        for name in SAME_MEMBERS
+        for text in _differences(name, first.manifest.get(name), second.manifest.get(name))
     ]
     if differences:
         more = len(differences) - _MAX_DIFFERENCES

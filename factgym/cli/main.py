@@ -21,6 +21,7 @@ from factgym.cli.info import info
 from factgym.cli.list_envs import list_command
 from factgym.cli.play import play
 from factgym.cli.repair import repair
+from factgym.cli.report import report
 from factgym.cli.serve import serve_app
 from factgym.cli.train import train_command
 from factgym.cli.view import view
@@ -42,6 +43,7 @@ app.command("play")(play)
 app.command("view")(view)
 app.command("repair")(repair)
 app.command("compare")(compare)
+app.command("report")(report)
 app.command("rescore")(rescore)
 app.command("score")(score)
 app.command("export")(export)

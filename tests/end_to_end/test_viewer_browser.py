@@ -152,7 +152,8 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("compared")
     runs = {}
     for name, episodes in RUNS.items():
-        runs[name] = read_run(fake_runs.write_run(folder / name, episodes))
+        facts = fake_runs.manifest(len(episodes), episodes[0]["agent"])
+        runs[name] = read_run(fake_runs.write_run(folder / name, episodes, facts))
     return write_comparison(runs, folder / "page.html").as_uri()
 
 

@@ -126,10 +126,20 @@ def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[
         lines = [{**row, "total_step": row["step"]} for row in result["held_out"]]
         _draw_curves(axes, {}, ends[1:-1], lines, label="validation tasks")
         if len(ends) == len(scores):
-            reach = [[row["reward"] - row["low"] for row in scores], [row["high"] - row["reward"] for row in scores]]
+            # Without an interval, as of one task, a point has no whiskers.
+            ranges = [(row["low"], row["high"]) if row["low"] is not None else (row["reward"],) * 2 for row in scores]
+            below = [max(0.0, row["reward"] - low) for row, (low, _) in zip(scores, ranges, strict=True)]
+            above = [max(0.0, high - row["reward"]) for row, (_, high) in zip(scores, ranges, strict=True)]
             rewards = [row["reward"] for row in scores]
             axes.errorbar(
-                ends, rewards, yerr=reach, fmt="s", color=COLOURS[1], capsize=3, markersize=5, label="test tasks"
+                ends,
+                rewards,
+                yerr=[below, above],
+                fmt="s",
+                color=COLOURS[1],
+                capsize=3,
+                markersize=5,
+                label="test tasks",
             )
         axes.set(ylabel="reward")
         axes.legend(fontsize=9)
