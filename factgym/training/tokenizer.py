@@ -1,56 +1,86 @@
-"""Byte-level BPE over phrases: tokenizers for small models that are trained from nothing on the traces of a few tasks.
+"""Byte-level BPE over words: tokenizers for small models that are trained from nothing on the traces of a few tasks.
 
-Instructions, tool schemas and the scaffolding of calls are the same in every episode, and are most of its text. Ordinary
-pre-tokenisation gives each of their words and quotation marks a token: 1,200 of them in an episode of `claimcheck-mini`.
-Here a phrase in lower case and a run of JSON keys may become one token, while capitalised words and digits stay apart:
-names and numbers, the part that a policy has to compare, are written with the same tokens wherever they occur. After
-"SuperBPE: Space Travel for Language Models" (merges across spaces), without its second stage.
+Instructions, tool schemas and the scaffolding of calls are the same in every episode, and are most of its text: what most
+texts share becomes one token for each line or phrase. All else is made of small parts that mean the same wherever they
+occur: words, digits, and names in two pieces. A policy that has to compare and to copy names and conditions sees them as
+the same tokens in a statement and in a passage; a phrase with its condition as one token would hide what they share.
+After "SuperBPE: Space Travel for Language Models" (tokens across spaces), for shared text alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-PHRASES = "|".join(
+_KEYS = r"""(?:[\s{}\[\],:]*"[a-z_ ]*"|[\s{}\[\],:]+")+[\s{}\[\],:]*"?"""
+WORDS = "|".join(
     (
-        r"""(?:[\s{}\[\],:]*"[a-z_ ]*"|[\s{}\[\],:]+")+[\s{}\[\],:]*"?""",  # JSON keys, their punctuation, plain values
-        r"\p{Lu}\p{Ll}*",
+        _KEYS,  # JSON keys, their punctuation, plain values
+        r"\p{Lu}\p{Ll}?",  # a name in two pieces: of three syllables there are few, of names there are many
+        r"(?<=\p{Lu}\p{Ll})\p{Ll}+",
         r"\p{N}",
-        r"[\p{Ll}\s,;:'()<>/=_-]+",  # a phrase up to a capital, a digit, or the end of a sentence
-        r"[^\p{L}\p{N}\s]+\s*",
+        r"\s?\p{Ll}+(?:\s(?=[\p{Lu}\p{N}]))?",  # a word; its blank before a name, which is the same after any word
         r"\p{L}",  # letters without case
+        r"[^\p{L}\p{N}\s]+\s*",
+        r"\s+",
     )
 )
 """Pattern of the units within which tokens are merged (Oniguruma)."""
+_LINES = re.compile(r"[^\n]+\n*")
+_PHRASES = re.compile(rf"{_KEYS}|[a-z\s,;:'()<>/=_-]+|.", re.DOTALL)
+"""Keys, and phrases up to a capital, a digit, or the end of a sentence."""
+_SHARE, _MIN_LENGTH, _MAX_SHARED = 0.5, 6, 256
 
 
 def phrase_tokenizer(
     texts: Iterable[str], entries: int = 2048, *, special: Sequence[str] = (), tags: Sequence[str] = ()
 ) -> Any:
-    """Train byte-level BPE over phrases; returns a `tokenizers.Tokenizer` of at most `entries` tokens.
+    """Train byte-level BPE on texts; returns a `tokenizers.Tokenizer` of at most `entries` tokens.
 
     Any text is encoded without loss. special, tags: tokens of a chat template, of which no other token has a part;
     special ones are left out of decoded text, tags are not.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
+    parts = _split([[text] for text in texts], (*special, *tags))
+    lines = _shared(parts, _LINES)
+    parts = _split(parts, lines)
+    shared = lines + _shared(parts, _PHRASES)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(PHRASES), "isolated"),
+            pre_tokenizers.Split(Regex(WORDS), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=entries - len(tags),
+        vocab_size=max(entries - len(tags) - len(shared), 256 + len(special)),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         special_tokens=list(special),
         show_progress=False,
     )
-    whole = re.compile("|".join(map(re.escape, (*special, *tags))) or r"(?!)")
-    tokenizer.train_from_iterator((part for text in texts for part in whole.split(text)), trainer)
-    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in tags])
+    tokenizer.train_from_iterator((part for text in _split(parts, shared) for part in text), trainer)
+    tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in (*tags, *shared)])
     return tokenizer
+
+
+def _split(texts: Iterable[Sequence[str]], strings: Sequence[str]) -> list[list[str]]:
+    """Cut the strings, the longest first, out of texts that are given in parts."""
+    cut = re.compile("|".join(map(re.escape, sorted(strings, key=len, reverse=True))) or r"(?!)")
+    return [[piece for part in parts for piece in cut.split(part) if piece] for parts in texts]
+
+
+def _shared(texts: Sequence[Sequence[str]], unit: re.Pattern[str]) -> list[str]:
+    """Units that at least half of the texts contain, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for parts in texts:
+        counts.update(list(dict.fromkeys(match for part in parts for match in unit.findall(part))))
+    # The decoder would take a token without a blank for bytes in its own alphabet.
+    return [
+        text
+        for text, count in counts.most_common(_MAX_SHARED)
+        if count >= _SHARE * len(texts) and len(text) >= _MIN_LENGTH and re.search(r"\s", text)
+    ]

@@ -32,7 +32,7 @@ from factgym.integrations.trl import episode_tokens
 from factgym.training.recipes.curves import write_curves
 from factgym.training.recipes.recipe import Recipe, recipe_of, recipe_toml
 from factgym.training.recipes.run import read_metrics, train
-from factgym.training.recipes.scratch import count_weights, make_model, make_tokenizer, parse_size, shape_of
+from factgym.training.recipes.scratch import count_weights, make_model, make_tokenizer, parse_size, render_chats, shape_of
 from factgym.training.recipes.stages import StageRun, _sft, load_model, metrics_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
@@ -156,6 +156,24 @@ def test_only_the_teachers_words_are_trained_on_and_the_loss_falls(finished: tup
         assert "".join(learned.split()) == "".join(line["messages"][-1]["content"].split()) + "<|im_end|>"
     losses = [line["loss"] for line in read_metrics(folder) if line["stage"] == 0 and "loss" in line]
     assert losses[-1] < losses[0]
+
+
+def test_a_model_is_tuned_on_the_prompts_that_it_plays_with(tmp_path: Path) -> None:
+    """The schemas of tools have other fields each, which a table of rows fills with nulls."""
+    env = factgym.make("claimcheck-mini", split="train")
+    env.reset(options={"task": 0})
+    prompt, tools = env.policy_prompt(), list(env.all_tools())
+    line = {"messages": [*prompt, {"role": "assistant", "content": "Yes."}], "tools": tools}
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps(line) + "\n", "utf-8")
+    tokenizer = make_tokenizer(render_chats([line]), 1024)
+    make_model(tokenizer, 50_000, seed=0).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    options = recipe(env="claimcheck-mini")
+    run = StageRun(options, options.stages[0], env, {}, [], tmp_path, str(tmp_path / "model"), data)
+    trainer, _ = _sft(run, load_model(run.model, None))
+    played = tokenizer.apply_chat_template(prompt, tools=tools, add_generation_prompt=True, return_dict=False)
+    assert list(trainer.train_dataset[0]["input_ids"])[: len(played)] == played
 
 
 def test_the_page_and_the_viewer_take_a_training_run(finished: tuple[Path, dict[str, Any]]) -> None:

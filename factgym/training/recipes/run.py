@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json
 EVALUATIONS = "evaluations"
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
-_TOKENIZER_TASKS = 200
+_TOKENIZER_TASKS, _TOKENIZER_CHATS = 200, 1000
 
 
 @dataclass(slots=True)
@@ -269,7 +269,7 @@ class _Training:
             path = self._sft_data(number, self.folder / "stages" / f"{number}-sft", self.tasks.trained(stage.tasks))
         else:
             path = self._traces(SftStage(), self.folder / "start", self.tasks.trained(_TOKENIZER_TASKS))
-        yield from scratch.render_chats(read_lines(path))
+        yield from scratch.render_chats(islice(read_lines(path), _TOKENIZER_CHATS))
 
     def _chosen_tasks(self, stage: Stage, folder: Path, model: str) -> list[int]:
         """Indices of the tasks of a stage, chosen by its filter once and stored beside its data."""

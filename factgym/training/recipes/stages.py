@@ -226,7 +226,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         SFTTrainer,
         model=loaded.model,
         args=arguments,
-        train_dataset=Dataset.from_list([{name: line.get(name) for name in names} for line in lines]),
+        train_dataset=Dataset.from_list(_rows(lines, names)),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )
@@ -248,6 +248,14 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
+def _rows(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """The columns of chat lines. Schemas are JSON text: a table would give every schema the fields of all as nulls,
+    and the model would be tuned on prompts that no episode has."""
+    return [
+        {name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines
+    ]
+
+
 def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
@@ -261,7 +269,7 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         DPOTrainer,
         model=loaded.model,
         args=_arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None),
-        train_dataset=Dataset.from_list([{name: line.get(name) for name in names} for line in lines]),
+        train_dataset=Dataset.from_list(_rows(lines, names)),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )
