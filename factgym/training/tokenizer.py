@@ -1,7 +1,7 @@
 """Byte-level BPE over words: tokenizers for small models that are trained from nothing on the traces of a few tasks.
 
 Instructions, tool schemas and the scaffolding of calls are the same in every episode, and are most of its text: what most
-texts share becomes one token for each line or phrase. All else is made of small parts that mean the same wherever they
+texts share becomes one token for each message, line or phrase. All else is made of small parts that mean the same wherever they
 occur: words, digits, and names in two pieces. A policy that has to compare and to copy names and conditions sees them as
 the same tokens in a statement and in a passage; a phrase with its condition as one token would hide what they share.
 After "SuperBPE: Space Travel for Language Models" (tokens across spaces), for shared text alone.
@@ -28,10 +28,11 @@ WORDS = "|".join(
     )
 )
 """Pattern of the units within which tokens are merged (Oniguruma)."""
+_WHOLE = re.compile(r".+", re.DOTALL)
 _LINES = re.compile(r"[^\n]+\n*")
 _PHRASES = re.compile(rf"{_KEYS}|[a-z\s,;:'()<>/=_-]+|.", re.DOTALL)
 """Keys, and phrases up to a capital, a digit, or the end of a sentence."""
-_SHARE, _MIN_LENGTH, _MAX_SHARED = 0.5, 6, 256
+_SHARE, _MIN_LENGTH, _MAX_SHARED = 0.5, 5, 256
 
 
 def phrase_tokenizer(
@@ -45,9 +46,10 @@ def phrase_tokenizer(
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
     parts = _split([[text] for text in texts], (*special, *tags))
-    lines = _shared(parts, _LINES)
-    parts = _split(parts, lines)
-    shared = lines + _shared(parts, _PHRASES)
+    shared: list[str] = []
+    for unit in (_WHOLE, _LINES, _PHRASES):
+        shared += _shared(parts, unit)
+        parts = _split(parts, shared)
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -62,7 +64,7 @@ def phrase_tokenizer(
         special_tokens=list(special),
         show_progress=False,
     )
-    tokenizer.train_from_iterator((part for text in _split(parts, shared) for part in text), trainer)
+    tokenizer.train_from_iterator((part for text in parts for part in text), trainer)
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in (*tags, *shared)])
     return tokenizer
 
