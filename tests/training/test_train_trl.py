@@ -32,7 +32,14 @@ from factgym.integrations.trl import episode_tokens
 from factgym.training.recipes.curves import write_curves
 from factgym.training.recipes.recipe import Recipe, recipe_of, recipe_toml
 from factgym.training.recipes.run import read_metrics, train
-from factgym.training.recipes.scratch import count_weights, make_model, make_tokenizer, parse_size, render_chats, shape_of
+from factgym.training.recipes.scratch import (
+    count_weights,
+    make_model,
+    make_tokenizer,
+    parse_size,
+    render_chats,
+    shape_of,
+)
 from factgym.training.recipes.stages import StageRun, _sft, load_model, metrics_of
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own

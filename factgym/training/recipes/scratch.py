@@ -81,9 +81,7 @@ def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
     vocabulary = len(tokenizer)
     # Heads of 8, 16, … dimensions: kernels for odd ones take twice as long.
     widths = range(32, 2048, 32) if weights >= 200_000 else range(16, 256, 2 * _HEADS)
-    hidden = min(
-        widths, key=lambda width: abs(count_weights(width, layers, vocabulary) - weights)
-    )
+    hidden = min(widths, key=lambda width: abs(count_weights(width, layers, vocabulary) - weights))
     config = Qwen3Config(
         vocab_size=vocabulary,
         hidden_size=hidden,
