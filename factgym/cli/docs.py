@@ -3,8 +3,8 @@
 In the README: the tables of rewards and of trained policies. In the guide to training: the curves' pictures. In
 `docs`: its first page (the README), one card per environment, the data sets, the command line, the names that `import
 factgym` exports, the changelog. In every page: the lines that install an extra. A card ends with the environment's
-certificate where `docs/environments/certificates` has one. `--certify` first writes those of the environments named, of
-all that need no data where none is.
+validation and certificate where `docs/environments` has them. `--certify` first writes those of the environments named,
+of all that need no data where none is.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from factgym.core.registry import EnvSpec, list_envs, make, spec
 from factgym.datasets.base import load_data_sets
 
 CERTIFICATES = Path("docs/environments/certificates")
+VALIDATIONS = Path("docs/environments/validations")
 RESULTS = Path("recipes/results")
 BUDGET, TASKS = 300, 100
-"""Training episodes and fresh tasks of the certificates: a few seconds for each environment."""
+"""Training episodes and fresh tasks of the certificates, as of `validate`: a few seconds for each environment."""
 
 Rows = list[tuple[str, ...]]
 
@@ -51,7 +52,9 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "reference" / "python.md": python_page(),
     }
     for env_id in list_envs():
-        texts[docs / "environments" / f"{env_id}.md"] = card(spec(env_id)) + certificate_section(root, env_id)
+        texts[docs / "environments" / f"{env_id}.md"] = "".join(
+            (card(spec(env_id)), validation_section(root, env_id), certificate_section(root, env_id))
+        )
     return {path: INSTALL_LINE.sub(lambda match: install_command(match[1]), text) for path, text in texts.items()}
 
 
@@ -204,6 +207,16 @@ def python_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def validation_section(root: Path, env_id: str) -> str:
+    """The section of a card that shows the environment's validation and its badge; empty where there is none."""
+    path = root / VALIDATIONS / f"{env_id}.json"
+    if not path.is_file():
+        return ""
+    from factgym.benchmarks.validation import markdown
+
+    return f"\n{markdown(json.loads(path.read_text('utf-8')), f'validations/{env_id}.svg')}"
+
+
 def certificate_section(root: Path, env_id: str) -> str:
     """The section of a card that shows the environment's certificate; empty where there is none."""
     path = root / CERTIFICATES / f"{env_id}.json"
@@ -235,6 +248,24 @@ def certify(env_id: str) -> dict[str, Any] | None:
     return certificate(run_search(env, budget=BUDGET, n=TASKS))
 
 
+def write_trust(root: Path, env_id: str) -> None:
+    """Write the validation of an environment with its badge, and its certificate; none for one that needs data."""
+    from factgym.benchmarks.validation import badge, json_text, validate
+
+    try:
+        validation = validate(env_id)
+    except ConfigError:
+        return
+    data = validation.to_dict()
+    texts = {VALIDATIONS / f"{env_id}.json": json_text(data), VALIDATIONS / f"{env_id}.svg": badge(data)}
+    if validation.certificate is not None:
+        texts[CERTIFICATES / f"{env_id}.json"] = json_text(validation.certificate)
+    for path, text in texts.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text, "utf-8")
+    print(f"{env_id}: {'passed' if validation.passed else 'FAILED'}")
+
+
 def main() -> None:
     """Write the pages."""
     arguments = sys.argv[1:]
@@ -245,12 +276,7 @@ def main() -> None:
         chosen = []
     root = Path(arguments[0] if arguments else ".")
     for env_id in chosen:
-        value = certify(env_id)
-        if value is not None:
-            path = root / CERTIFICATES / f"{env_id}.json"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
-            print(f"{env_id}: {'passed' if value['passed'] else 'FAILED'}")
+        write_trust(root, env_id)
     for path, text in pages(root).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -24,6 +24,7 @@ from factgym.cli.repair import repair
 from factgym.cli.report import report
 from factgym.cli.serve import serve_app
 from factgym.cli.train import train_command
+from factgym.cli.validate import validate
 from factgym.cli.view import view
 from factgym.core.errors import FactgymError
 
@@ -39,6 +40,7 @@ app.command("info")(info)
 app.command("check")(check)
 app.command("eval")(evaluate)
 app.command("audit")(audit)
+app.command("validate")(validate)
 app.command("play")(play)
 app.command("view")(view)
 app.command("repair")(repair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import factgym
+from factgym.benchmarks import conformance
+from factgym.benchmarks.conformance import MALFORMED, by_policy, digest, exact, played, sampled_actions
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
@@ -38,6 +39,9 @@ leave the office. Visitors may enter the building only with an escort. Incidents
 within 24 hours. Logs are kept for 90 days.
 """,
 }
+
+
+__all__ = ["MALFORMED", "by_policy", "digest", "exact", "played", "sampled_actions"]
 
 
 @dataclass(frozen=True)
@@ -200,77 +204,6 @@ def agents(id_: str) -> dict[str, ScriptedAgent]:
     return dict(load_attribute(reference)) if reference else {}
 
 
-MALFORMED: dict[str, Any] = {
-    "empty": "",
-    "prose": "I think that it is true.",
-    "broken JSON": '<tool_call>{"name": "search", "arguments": {"query": </tool_call>',
-    "no object": "<tool_call>search</tool_call>",
-    "deep": '<tool_call>{"name": "search", "arguments": ' + '{"a":' * 5000 + "1" + "}" * 5001 + "</tool_call>",
-    "megabytes": "x" * 3_000_000,
-    "megabytes of tags": "<tool_call>" * 200_000,
-    "surrogate": '<tool_call>{"name": "search\ud800", "arguments": {"query": "\udfff"}}</tool_call>',
-    "NaN": '{"tool": "search", "arguments": {"query": "a", "k": NaN}}',
-    "duplicate key": '{"tool": "search", "arguments": {"query": "a", "query": "b"}}',
-    "long number": '{"tool": "search", "arguments": {"query": "a", "k": ' + "9" * 10_000 + "}}",
-    "long name": {"tool": "x" * 1_000_000, "arguments": {}},
-    "unknown tool": {"tool": "launch", "arguments": {}},
-    "wrong arguments": {"tool": "submit", "arguments": {"verdict": True}},
-    "no arguments": {"tool": "submit", "arguments": None},
-    "a list of arguments": {"tool": "submit", "arguments": []},
-    "endless list": {"tool": "submit", "arguments": {"claims": [1] * 30_000, "final_verdict": "supported"}},
-    "empty dict": {},
-    "other role": {"role": "user", "content": "hello"},
-    "no content": {"role": "assistant", "content": None},
-    "content that is none": {"role": "assistant", "content": 5},
-    "odd tool calls": {"role": "assistant", "content": "", "tool_calls": [None, 3, {"function": {"name": 1}}]},
-    "tool calls that are none": {"role": "assistant", "content": "", "tool_calls": "search"},
-    "a number": 17,
-    "nothing": None,
-    "bytes": b"<tool_call>",
-    "a list": ["search"],
-}
-"""Actions that no environment can do, each of another kind."""
-
-
-def sampled_actions(env: Env[Any], seed: int, count: int) -> list[Any]:
-    """Well-formed calls with random arguments; most are refused for what they say."""
-    env.action_space.seed(seed)
-    return [env.action_space.sample() for _ in range(count)]
-
-
-def exact(value: Any) -> str:
-    """A transcript's exact text: unequal for unequal floats, whatever their rounding."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, default=repr)
-
-
-def played(env: Env[Any], actions: Iterator[Any]) -> Iterator[str]:
-    """What the environment says to the actions, until the episode or the actions end; `env` has been reset."""
-    for action in actions:
-        obs, reward, terminated, truncated, info = env.step(action)
-        report = info.pop("reward", None)
-        yield exact([obs, reward.hex(), terminated, truncated, info, report.to_dict() if report else None])
-        if terminated or truncated:
-            return
-
-
-def by_policy(env: Env[Any], agent: ScriptedAgent, seed: int) -> Iterator[Any]:
-    """The actions of a scripted agent, each chosen when it is asked for."""
-    policy = agent.start(env, seed)
-    while True:
-        yield policy.act(env.policy_prompt(), env.available_tools())
-
-
 def transcript(setup: Setup, seed: int) -> Iterator[str]:
-    """A long exact transcript: sampled and malformed actions, then an episode of every scripted agent."""
-    env = setup.make()
-    obs, info = env.reset(seed=seed)
-    yield exact([obs, info])
-    yield from played(env, iter([*sampled_actions(env, seed, 3), MALFORMED["prose"], MALFORMED["unknown tool"]]))
-    for agent in agents(setup.id).values():
-        obs, info = env.reset()
-        yield exact([agent.name, obs, info])
-        yield from played(env, by_policy(env, agent, seed))
-
-
-def digest(lines: Iterator[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    """A long exact transcript of a setup."""
+    return conformance.transcript(setup.make(), seed)

@@ -2,84 +2,25 @@
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
 from setups import Setup, agents
 
 from factgym.agents.rollout.engine import play_episode
+from factgym.benchmarks.conformance import COMPOSED, COPIED, names_of, objections
 
 EPISODES = 15
 
 WITHOUT_TEACHER: set[str] = set()
 
-COPIED = {
-    "id", "ids", "evidence_ids", "evidence", "quote", "source_span", "source_evidence", "claim_span", "evidence_used",
-    "unsupported_span",
-}  # fmt: skip
-"""Arguments, also inside of objects, whose texts are ids or words of passages or of the claim."""
-COMPOSED = {"query", "queries", "query_list", "question", "questions"}
-"""Arguments whose words were in sight, but for `FREE_WORDS`."""
 OTHER = {
     "k", "page", "claims", "claim", "status", "reason", "final_verdict", "label", "evidence_alignment", "claim_part",
     "reasoning_chain", "reasoning", "judgment", "confidence", "error_type", "fix_suggestion", "answer", "verdict",
     "type", "explanation", "justification",
 }  # fmt: skip
-
-FUNCTION_WORDS = """
-a an the this that these those it its they their there and or not no of in on at to for from by with about as into than is
-are was were be been being am do does did has have had can could will would shall should may might must what which who
-whom whose when where why how many much long often far old other any some each every all both same say says said mean
-means true kind called name named s
-"""
-FREE_WORDS = set(FUNCTION_WORDS.split())
-
-
-def texts(value: Any, names: set[str], name: str = "") -> Iterator[str]:
-    """Every text of the arguments with one of these names, at any depth."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from texts(item, names, key)
-    elif isinstance(value, list):
-        for item in value:
-            yield from texts(item, names, name)
-    elif isinstance(value, str) and name in names:
-        yield value
-
-
-def names_of(value: Any) -> set[str]:
-    if isinstance(value, dict):
-        return set(value).union(*map(names_of, value.values()))
-    return set().union(*map(names_of, value)) if isinstance(value, list) else set()
-
-
-def folded(text: str) -> str:
-    return " ".join(html.unescape(text).casefold().split())
-
-
-def words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", folded(text)))
-
-
-def objections(record: dict[str, Any]) -> Iterator[str]:
-    """Ids, quotes and words of an episode's calls that neither the prompt nor an earlier observation had shown."""
-    for turn in record["turns"]:
-        messages = record["messages"][: turn["message"]]
-        if turn["sent"] is not None:
-            messages += [([*record["messages"], *record["other_messages"]])[index] for index in turn["sent"]]
-        sight = folded("\n".join(message["content"] or "" for message in messages if message["role"] != "assistant"))
-        for call in turn["calls"]:
-            unknown = names_of(call["arguments"]) - COPIED - COMPOSED - OTHER
-            assert not unknown, f"sort the arguments {unknown} of {call['tool']} into COPIED, COMPOSED or OTHER"
-            for text in texts(call["arguments"], COPIED):
-                if text != "NOT_FOUND" and not re.search(rf"(?<!\w){re.escape(folded(text))}(?!\w)", sight):
-                    yield f"{record['task']}: {call['tool']} holds {text!r}, which was not in sight"
-            for text in texts(call["arguments"], COMPOSED):
-                if unseen := words(text) - words(sight) - FREE_WORDS:
-                    yield f"{record['task']}: {unseen} of {text!r} were not in sight"
+"""Arguments that are neither copied nor composed: judgements, numbers, explanations."""
 
 
 def play(setup: Setup, role: str) -> list[dict[str, Any]]:
@@ -91,6 +32,9 @@ def play(setup: Setup, role: str) -> list[dict[str, Any]]:
 
 def test_it_acts_as_its_observations_justify_and_earns_what_the_baseline_earns(setup: Setup) -> None:
     records = play(setup, "teacher")
+    calls = [call for record in records for turn in record["turns"] for call in turn["calls"]]
+    unknown = set().union(*(names_of(call["arguments"]) for call in calls)) - COPIED - COMPOSED - OTHER
+    assert not unknown, f"sort the arguments {unknown} into COPIED, COMPOSED or OTHER"
     assert not [objection for record in records for objection in objections(record)]
     assert all(record["error"] is None and not any(turn["error"] for turn in record["turns"]) for record in records)
     honest_records = play(setup, "honest")

@@ -15,6 +15,7 @@ import pytest
 from tiny_env import TinyEnv
 
 import factgym
+from factgym.benchmarks.conformance import HEADINGS
 from factgym.core import errors, registry
 from factgym.core.errors import (
     ConfigError,
@@ -27,17 +28,6 @@ from factgym.core.errors import (
 from factgym.core.policy import PolicyError
 from factgym.core.registry import EnvSpec, list_envs, load_attribute, make, register, spec
 
-HEADINGS = (
-    "Description",
-    "Task",
-    "Tools",
-    "Turn protocol",
-    "Rewards",
-    "Splits and licences",
-    "Determinism",
-    "Known exploits",
-    "Versions",
-)
 ENTRY = "tiny_env:TinyEnv"
 
 
