@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -52,7 +52,7 @@ class Agent:
     describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that an unusable
     agent fails at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
     take long, and is called in that many threads besides the event loop (1: never twice at a time). policy: the model
-    or object behind it; None for a scripted agent.
+    or object behind it; None for a scripted agent. secrets: texts of its settings that no record may hold.
     """
 
     name: str
@@ -62,6 +62,7 @@ class Agent:
     close: Callable[[], Awaitable[Any]] = _do_nothing
     threads: int = 0
     policy: Any = None
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
 
 def agent_from_script(agent: ScriptedAgent) -> Agent:

@@ -19,6 +19,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -28,6 +29,7 @@ from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model, age
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
+from factgym.core.secrets import secret_values
 
 _Maker = Callable[[str, str, dict[str, Any], str], Model]
 
@@ -202,7 +204,8 @@ def user_agent(reference: str, settings: Mapping[str, Any]) -> Agent:
     policy = user_object(reference, settings)
     label = f"{path.name}:{name}"
     details = {"kind": "user", "name": label, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    return _policy_agent(label, policy, reference, {**details, **({"settings": dict(settings)} if settings else {})})
+    agent = _policy_agent(label, policy, reference, {**details, **({"settings": dict(settings)} if settings else {})})
+    return replace(agent, secrets=tuple(secret_values(settings)))
 
 
 def object_agent(policy: Any) -> Agent:

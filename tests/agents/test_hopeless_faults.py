@@ -1,15 +1,12 @@
-"""Faults that no retry mends say what they are at the first request; secrets reach no manifest."""
+"""Faults that no retry mends say what they are at the first request."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import json
 
 import pytest
 
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.runs.collect import json_value
 from factgym.core.policy import PolicyError
 
 ASK = [{"role": "user", "content": "Hello"}]
@@ -61,45 +58,3 @@ def test_a_name_that_does_not_exist_is_named_and_not_retried(monkeypatch):
     assert (error.cause, error.fatal) == ("connection", True)
     assert "no-such-host.invalid" in str(error) and "no server has this name" in str(error)
     assert "requests)" not in str(error)
-
-
-@dataclasses.dataclass
-class Remote:
-    """A setting of a user's own class."""
-
-    password: str
-    retries: int = 3
-
-
-SECRETS = (
-    "sk-proj-abcdefghijklmnop1234",
-    "hunter2hunter2",
-    "hf_abcdefghijklmnopqrstuv",
-    "ghp_0123456789abcdefghij0123",
-)
-
-
-def test_secrets_are_redacted_by_name_and_by_value_at_any_depth():
-    settings = {
-        "api_key": SECRETS[1],
-        "nested": [{"headers": {"Authorization": "Basic " + SECRETS[1]}, "note": f"use {SECRETS[0]} here"}],
-        "remote": Remote(SECRETS[1]),
-        "text": (SECRETS[2], SECRETS[3], f"Bearer {SECRETS[1]}"),
-    }
-    text = json.dumps(json_value(settings))
-    assert not [secret for secret in SECRETS if secret in text]
-    assert "use [key] here" in text and '"retries": 3' in text
-
-
-def test_settings_that_only_sound_like_secrets_are_recorded():
-    settings = {
-        "max_tokens": 512,
-        "token": 5,
-        "tokenizer": "gpt2",
-        "count_tokenizer": "words",
-        "api_key_env": "MY_KEY",
-        "password": "",
-        "model": "sk-8b",
-        "passages": "the bearer of news",
-    }
-    assert json_value(settings) == settings

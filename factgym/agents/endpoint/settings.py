@@ -21,6 +21,7 @@ from pydantic import Field
 from factgym.agents.sampling import NonNegative, Sampling
 from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError
+from factgym.core.secrets import REDACTED
 
 OPENAI_URL = "https://api.openai.com/v1"
 OPENAI_HOST = "api.openai.com"
@@ -116,7 +117,6 @@ def _checked_host(url: str, name: str) -> str:
     return host.lower()
 
 
-REDACTED = "[key]"
 _GRAM = 6
 """Pieces of the key of this many characters are removed wherever they occur in an error."""
 

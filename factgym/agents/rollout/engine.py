@@ -28,6 +28,7 @@ from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
 from factgym.core.errors import FactgymError
 from factgym.core.policy import ContextOverflowError, Policy, PolicyError, ScriptedAgent, as_policy_error
+from factgym.core.secrets import redact_text
 
 T = TypeVar("T")
 
@@ -71,6 +72,7 @@ async def play(
     or cannot be made); whatever the policy raises is recorded.
     """
     log = log if log is not None else Log()
+    log.secrets = agent.secrets
     started = time.perf_counter()
     env.reset(seed=job.seed, options={"task": job.index})
     fatal = False
@@ -88,13 +90,14 @@ async def play(
     if log.error is None and env.episode.stop == "error":
         report = env.episode.report
         message = env.episode.fault or (report.error if report else None) or "unknown"
-        log.error = {"cause": "environment", "message": message}
+        log.error = {"cause": "environment", "message": redact_text(message, log.secrets)}
     log.seconds = time.perf_counter() - started
     return record(env, agent.name, job, log), fatal
 
 
 def fail(env: Env[Any], log: Log, cause: str, message: str) -> None:
     """End the episode as an error with its cause."""
+    message = redact_text(message[: 2 * _MAX_CAUSE_CHARS], log.secrets)
     log.error = {"cause": cause, "message": message[:_MAX_CAUSE_CHARS]}
     env.fail(f"{cause}: {message}")
 

@@ -1,6 +1,6 @@
 """An episode as JSON data: one line of `episodes.jsonl`, described by `factgym/agents/runs/episode.schema.json`.
 
-All of it but the fields `seconds` follows from environment, agent, task and seed.
+Notes and faults hold no text that looks like a key, or that the agent names as secret. All of it but the fields `seconds` follows from environment, agent, task and seed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from factgym.core.config import AtLeastOne, FiniteFloat
 from factgym.core.env import Env
 from factgym.core.episode import Turn
 from factgym.core.messages import Completion, Message, ToolSchema
+from factgym.core.secrets import redact
 
 Record = dict[str, Any]
 
@@ -29,6 +30,7 @@ MAX_RAW_CHARS = 1_000_000
 
 TOKENS = ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens")
 
+_LOGPROBS = "top_logprobs"
 _COMPLETION_FIELDS = ("raw", "model", "finish_reason", "usage", "logprobs", "requests", "retries", "notes")
 
 
@@ -46,11 +48,15 @@ class Act:
 
 @dataclass(slots=True)
 class Log:
-    """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it."""
+    """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it.
+
+    secrets: texts of the agent's settings that the record must not hold.
+    """
 
     acts: list[Act] = field(default_factory=list)
     error: dict[str, str] | None = None
     seconds: float = 0.0
+    secrets: tuple[str, ...] = ()
 
 
 def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
@@ -73,7 +79,9 @@ def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
         "attempt": job.attempt,
         "agent": agent,
         "messages": episode.messages,
-        "turns": [_turn(turn, act, sent, len(tools)) for turn, act in zip(episode.turns, log.acts, strict=False)],
+        "turns": [
+            _turn(turn, act, sent, len(tools), log.secrets) for turn, act in zip(episode.turns, log.acts, strict=False)
+        ],
         "other_messages": sent.extra,
         "tools": tools,
         "reward": episode.report.to_dict() if episode.report else None,
@@ -110,10 +118,15 @@ class _SentMessages:
         return len(self.transcript) + self.extra.index(message)
 
 
-def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int) -> Record:
+def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int, secrets: tuple[str, ...]) -> Record:
     completion = act.completion or {}
     names = [str(tool.get("function", tool).get("name")) for tool in act.tools]
-    recorded = {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]
+    recorded: dict[str, Any] = {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]
+    if notes := recorded.get("notes"):
+        # Names of log-probabilities, such as "token", say nothing of a secret.
+        recorded["notes"] = {
+            key: value if key == _LOGPROBS else redact({key: value}, secrets)[key] for key, value in notes.items()
+        }
     return {
         "message": turn.message,
         "sent": sent.refer(completion.get("sent") or act.prompt, turn.message),

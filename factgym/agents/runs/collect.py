@@ -6,7 +6,6 @@ import asyncio
 import dataclasses
 import math
 import platform
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -14,13 +13,13 @@ from typing import Any, ParamSpec, TypeVar
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.endpoint.settings import REDACTED
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.read import Run, read_run
 from factgym.agents.runs.write import RunWriter
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
+from factgym.core.secrets import REDACTED, is_secret, redact_text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,24 +109,9 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
     }
 
 
-_SECRET_NAME = re.compile(
-    r"(?:^|[_-])(?:api[_-]?key|access[_-]?key|private[_-]?key|secret(?:[_-]?key)?|password|passwd|passphrase"
-    r"|(?:auth|access|api|bearer|hf|refresh)?[_-]?token|authorization|credentials?)$",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}"
-    r"|gsk_\w{20,}|xox[abprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)|\bbearer\s+[^\s\"']{8,}",
-    re.IGNORECASE,
-)
-"""Keys of OpenAI, Hugging Face, GitHub, AWS, Google, Groq and Slack, JSON Web Tokens, and HTTP's bearer tokens."""
-
-
 def _setting(name: str, value: Any) -> Any:
     """A named value as JSON data: redacted where the name is that of a secret."""
-    # Numbers and switches hold no secret: `token: 5` counts something.
-    is_data = value is None or isinstance(value, (bool, int, float)) or value in ("", b"")
-    return REDACTED if not is_data and _SECRET_NAME.search(name) else json_value(value)
+    return REDACTED if is_secret(name, value) else json_value(value)
 
 
 def json_value(value: Any) -> Any:
@@ -136,7 +120,7 @@ def json_value(value: Any) -> Any:
     Values that look like a secret, or whose name does, are redacted at any depth.
     """
     if isinstance(value, str):
-        return _SECRET_VALUE.sub(REDACTED, value)
+        return redact_text(value)
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.secrets import redact
 from factgym.core.strict_json import clean_text
 
 EPISODES = "episodes.jsonl"
@@ -178,7 +179,7 @@ def open_folder(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> N
 
     Raises ConfigError for a folder that is in use without `resume`, and for one that was made with other settings.
     """
-    path = folder / MANIFEST
+    path, manifest = folder / MANIFEST, redact(manifest)
     if not path.exists():
         write_json(path, manifest)
         return
