@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError, MissingExtraError
+from factgym.core.processes import end_with_parent
 
 MODULES = {".html": "markdownify", ".htm": "markdownify", ".docx": "mammoth", ".pdf": "pypdf"}
 """Suffixes of files, and the library that reads each."""
@@ -161,6 +162,7 @@ def _serve(requests: Connection) -> None:
 
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     logging.disable()
+    end_with_parent()  # a file that takes long must not go on alone
     while True:
         try:
             file = Path(requests.recv_bytes().decode("utf-8", "surrogateescape"))

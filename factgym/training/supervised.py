@@ -13,13 +13,16 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from factgym.core.processes import kill_with_parent
+
 NOT_STARTED = 127
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the command until it ends or standard input closes."""
     try:
-        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+        # The system kills the command if this process is killed itself: then nobody reads standard input.
+        process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=kill_with_parent)
     except OSError as error:
         sys.stderr.write(f"{arguments[0]!r} could not be started: {error.strerror or error}\n")
         return NOT_STARTED

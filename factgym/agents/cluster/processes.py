@@ -28,6 +28,7 @@ from factgym.agents.rollout.jobs import Job, Progress
 from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
+from factgym.core.processes import end_with_parent
 
 _JOIN_SECONDS = 5.0
 
@@ -93,6 +94,7 @@ class _ProcessWorker:
 def _serve(pipe: Connection) -> None:
     """Answer the calls that come over a pipe until it ends; the whole of a worker's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the driver answers it
+    end_with_parent()
     asyncio.run(_answer_calls(pipe))
 
 

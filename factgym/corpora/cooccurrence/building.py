@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
-import os
 import shutil
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.processes import end_with_parent
 from factgym.corpora.cooccurrence.store import atomic_write
 
 fcntl: ModuleType | None
@@ -96,14 +95,7 @@ def _start_worker() -> None:
     """Prepare a worker, which ends with its parent, so that nothing is written after a build is killed."""
     raise_file_limit()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the builder reports Ctrl-C; a worker just ends
-    parent = multiprocessing.parent_process()
-
-    def watch_parent() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=watch_parent, daemon=True).start()
+    end_with_parent()
 
 
 @contextlib.contextmanager
