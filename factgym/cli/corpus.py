@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -73,12 +74,17 @@ def build(
         bool, typer.Option("--skip-bad", help="Skip broken records and files, and count them.")
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default one a core.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Split and count on a Ray cluster: HOST:PORT, auto or local."),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
 ) -> None:
     """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete; the same command resumes an
     interrupted build."""
     from rich.console import Console
 
+    from factgym.agents.cluster.encoding import building_on_ray
     from factgym.corpora.build import build_corpus, source_files
     from factgym.corpora.cooccurrence.engine import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
@@ -103,10 +109,10 @@ def build(
         console.print("The disk may be too small: make room, or name a folder on another one. Building all the same.")
     started, bad = time.monotonic(), BadRecords()
     try:
-        with _CorpusDisplay(console, "") as display:
+        with ExitStack() as cluster, _CorpusDisplay(console, "") as display:
             display.text = estimate.text
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
-            options["jobs"] = workers
+            options |= {"jobs": workers, "run": None if ray is None else cluster.enter_context(building_on_ray(ray))}
             corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
         is_kept = building_folder(out).exists()

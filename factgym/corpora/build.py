@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
+from factgym.corpora.cooccurrence.building import Run
 from factgym.corpora.cooccurrence.sources import Article, BadRecords
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.documents import EXTRACTED_GLOB, Document, matching_files
@@ -49,7 +51,7 @@ from factgym.corpora.passage_files import (
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import OnBad
 from factgym.corpora.splitting import Split
-from factgym.corpora.store import VERSION, StoredCorpus, is_stored_corpus
+from factgym.corpora.store import TEXT, VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import Items, OnProgress, write_corpus
 from factgym.corpora.text import fold_with_offsets
@@ -129,6 +131,7 @@ def build_corpus(
     skip_bad: bool = False,
     bad: BadRecords | None = None,
     jobs: int = 1,
+    run: Run | None = None,
     progress: OnProgress = lambda _: None,
 ) -> StoredCorpus:
     """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
@@ -136,30 +139,40 @@ def build_corpus(
     A call that was killed is continued by the next one with the same source and split, from the folder `OUT.building`.
 
     source, layout: as in `read_passages`. split: cut texts into windows of words or sentences, instead of Markdown and text
-    by section and rows not at all; each is a range of its document, verbatim. k1, b: of BM25; an index with others is built in memory. replace: replace a
-    corpus that is there. jobs: processes; with several, a script must guard its start with
-    `if __name__ == "__main__":`, as processes are spawned. Errors as of `read_passages`, and ConfigError where `out` exists.
+    by section and rows not at all; each is a range of its document, verbatim. k1, b: of BM25; source may be a corpus on disk
+    that has others. replace: replace a corpus that is there. jobs: processes; with several, a script must guard its start
+    with `if __name__ == "__main__":`, as processes are spawned. run: see `write_corpus`. Errors as of `read_passages`, and ConfigError where `out` exists.
     """
     source, out = Path(source), Path(out)
-    if is_stored_corpus(source):
-        raise ConfigError(f"{source} is a corpus on disk already")
     bad = BadRecords() if bad is None else bad
     if split is not None:
         split.check()
-    write_corpus(
-        _source_items(source, layout, bad if skip_bad else None, split),
-        out,
-        source=source.name,
-        k1=k1,
-        b=b,
-        replace=replace,
-        jobs=jobs,
-        plan={"files": _state(source_files(source, layout)), "layout": layout, "split": split},
-        bad=bad,
-        progress=progress,
-        notes={"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {},
-    )
+    notes = {"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {}
+    options: dict[str, Any] = {"k1": k1, "b": b, "replace": replace, "jobs": jobs, "progress": progress, "run": run}
+    if is_stored_corpus(source):
+        _index_again(StoredCorpus(source), out, split, options)
+        return StoredCorpus(out)
+    items = _source_items(source, layout, bad if skip_bad else None, split)
+    plan = {"files": _state(source_files(source, layout)), "layout": layout, "split": split}
+    write_corpus(items, out, source=source.name, plan=plan, bad=bad, notes=notes, **options)
     return StoredCorpus(out)
+
+
+def _index_again(stored: StoredCorpus, out: Path, split: Split | None, options: dict[str, Any]) -> None:
+    """Write a corpus on disk with other parameters of BM25. Raises ConfigError where they are its own."""
+    parameters = stored.meta["bm25"]
+    if split is not None or (options["k1"], options["b"]) == (parameters["k1"], parameters["b"]):
+        raise ConfigError(f"{stored.path} is a corpus on disk already: only its k1 and b can be changed")
+    notes = {name: stored.meta[name] for name in ("split",) if name in stored.meta}
+    plan = {"corpus": stored.fingerprint()}
+    write_corpus(
+        starmap(SourcedPassage, stored.with_sources()),
+        out,
+        source=str(stored.meta["source"]),
+        plan=plan,
+        notes=notes,
+        **options,
+    )
 
 
 def _state(files: Iterable[Path]) -> list[list[Any]]:
@@ -169,6 +182,8 @@ def _state(files: Iterable[Path]) -> list[list[Any]]:
 
 def source_files(source: Path, layout: str = AUTO) -> list[Path]:
     """Return the files that are read of a source. Raises as `read_passages`."""
+    if is_stored_corpus(source):
+        return [source / TEXT]
     if files := _record_files(source, layout):
         return files
     return [source] if source.is_file() else matching_files(source, EXTRACTED_GLOB)

@@ -92,22 +92,36 @@ class StoredCorpus(Corpus):
         self.get(passage_id)
         index = self.position(passage_id)
         document = self._read_fields(index)[2]
-        start, end = (
-            self.folder["spans.npy"][2 * index : 2 * index + 2].tolist() if "spans.npy" in self.folder else (-1, -1)
-        )
+        ((start, end),) = self._spans(index, index + 1)
         return SourceSpan(document, *((start, end) if start >= 0 else (None, None)))
+
+    def with_sources(self) -> Iterator[tuple[Passage, str, int, int]]:
+        """Yield each passage with its document ("" for none) and its offsets there, -1 where unknown."""
+        for first, fields in self._blocks():
+            spans = self._spans(first, first + len(fields) // FIELDS)
+            for i, (start, end) in zip(range(0, len(fields), FIELDS), spans, strict=True):
+                yield Passage(fields[i], fields[i + 1], fields[i + 3]), fields[i + 2], start, end
+
+    def _spans(self, first: int, last: int) -> list[list[int]]:
+        if "spans.npy" not in self.folder:
+            return [[-1, -1]] * (last - first)
+        spans: list[list[int]] = self.folder["spans.npy"][2 * first : 2 * last].reshape(-1, 2).tolist()
+        return spans
 
     def __len__(self) -> int:
         return self._count
 
     def __iter__(self) -> Iterator[Passage]:
+        for _, fields in self._blocks():
+            for i in range(0, len(fields), FIELDS):
+                yield Passage(fields[i], fields[i + 1], fields[i + 3])
+
+    def _blocks(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the fields of passages, with the position of the first of them."""
         for first in range(0, self._count, _BLOCK):
             last = min(first + _BLOCK, self._count)
             offsets = self._fields[FIELDS * first : FIELDS * last + 1].tolist()
-            raw = self._text[offsets[0] : offsets[-1]].tobytes()
-            fields = split_fields(raw, offsets)
-            for i in range(0, len(fields), FIELDS):
-                yield Passage(fields[i], fields[i + 1], fields[i + 3])
+            yield first, split_fields(self._text[offsets[0] : offsets[-1]].tobytes(), offsets)
 
     def __contains__(self, passage_id: object) -> bool:
         return isinstance(passage_id, str) and self.position(passage_id) >= 0

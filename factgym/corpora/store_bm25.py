@@ -12,14 +12,13 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from factgym.core.errors import DataError
+from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.bm25 import (
     ANALYSER,
     K1,
@@ -55,8 +54,6 @@ COMPILED_HITS = 256
 
 _MAX_BOUNDS = 1_000_000
 """Terms whose largest scores are kept in memory."""
-
-_log = logging.getLogger(__name__)
 
 kernels_module = LazyModule("factgym.corpora.store_kernels")
 
@@ -194,20 +191,23 @@ def build_bm25s(corpus: Corpus, **options: float) -> Bm25Base:
 
 
 def _saved_index(corpus: Corpus, options: Mapping[str, float]) -> StoredBm25 | None:
-    """Return the saved index where it has the requested parameters; warns where it has others."""
+    """Return the saved index where it has the requested parameters, None where one in memory is cheap.
+
+    Raises ConfigError for other parameters of a corpus of `COMPILED_FROM` passages or more.
+    """
     if not isinstance(corpus, StoredCorpus):
         return None
     parameters = corpus.meta["bm25"]
     requested = {"k1": K1, "b": B, **options}
     if all(parameters[name] == requested[name] for name in ("k1", "b")):
         return StoredBm25(corpus)
-    _log.warning(
-        "%s has BM25 with k1=%s and b=%s; one with k1=%s and b=%s is built in memory now. "
-        "`factgym corpus build SOURCE FOLDER --k1 %s --b %s` keeps it on disk",
-        *(corpus.path, parameters["k1"], parameters["b"]),
-        *(requested["k1"], requested["b"], requested["k1"], requested["b"]),
+    if len(corpus) < COMPILED_FROM:
+        return None
+    raise ConfigError(
+        f"{corpus.path} has BM25 with k1={parameters['k1']} and b={parameters['b']}, and {len(corpus):,} passages are too many "
+        f"to be indexed in every process: `factgym corpus build {corpus.path} NEW_FOLDER --k1 {requested['k1']} --b "
+        f"{requested['b']}` writes them with the other index"
     )
-    return None
 
 
 def saved_params(k1: float, b: float, passages: int) -> dict[str, Any]:

@@ -113,12 +113,14 @@ def write_corpus(
     bad: BadRecords | None = None,
     progress: OnProgress = lambda _: None,
     notes: Mapping[str, Any] | None = None,
+    run: Run | None = None,
 ) -> None:
     """Write passages and their BM25 index to the folder `out`, which appears when it is whole.
 
     source: a description for the manifest. replace: replace a corpus that is there. jobs: processes. plan: identifies the
     items; what an interrupted call with the same plan has counted is used, None to begin anew. bad: counts what the items
-    leave out. notes: more entries of the manifest. Raises DataError for a repeated id, for no passage and for more
+    leave out. notes: more entries of the manifest. run: counts the chunks elsewhere, such as
+    `factgym.agents.cluster.encoding`; they are merged here. Raises DataError for a repeated id, for no passage and for more
     than `MAX_PASSAGES`, ConfigError for parameters out of range and where `out` exists.
     """
     check_parameters(k1, b)
@@ -127,7 +129,7 @@ def write_corpus(
         raise ConfigError(f"jobs is {jobs}; it must be at least 1")
     bad = BadRecords() if bad is None else bad
     entries = source_items if isinstance(source_items, Items) else Items(source_items)
-    folder = building_folder(out)
+    folder = building_folder(out).absolute()
     try:
         with locked_folder(folder, resume=plan is not None):
             discard_other_plan(
@@ -135,7 +137,7 @@ def write_corpus(
                 {**(plan or {}), "version": VERSION, "analyser": ANALYSER, "chunk": [CHUNK_ITEMS, CHUNK_CHARS]},
             )
             try:
-                _build(entries, folder, source, k1, b, jobs, bad, progress, notes or {})
+                _build(entries, folder, source, k1, b, jobs, bad, progress, notes or {}, run)
                 check_output(out, replace=replace)
                 replace_folder(folder / "corpus", out)
             except BaseException:
@@ -157,6 +159,7 @@ def _build(
     bad: BadRecords,
     progress: OnProgress,
     notes: Mapping[str, Any],
+    elsewhere: Run | None,
 ) -> None:
     """Write the corpus to the folder `corpus` of the build."""
     tasks = chunk_tasks(entries.items, folder, entries.expand, entries.weigh)
@@ -165,7 +168,11 @@ def _build(
     first = [] if is_read else list(islice(tasks, 2))
     with run_tasks(jobs if is_read or len(first) > 1 else 1, "fewer jobs (--jobs)") as run:
         if not is_read:
-            state = {"chunks": _count(chain(first, tasks), run, progress), "bad": bad.count, "messages": bad.messages}
+            state = {
+                "chunks": _count(chain(first, tasks), elsewhere or run, progress),
+                "bad": bad.count,
+                "messages": bad.messages,
+            }
             (folder / _READ).write_text(json.dumps(state), "utf-8")
         state = json.loads((folder / _READ).read_text("utf-8"))
         bad.count, bad.messages[:] = state["bad"], state["messages"]

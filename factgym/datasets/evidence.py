@@ -153,6 +153,9 @@ class KnowledgeStore(Immutable, ABC):
     def fingerprint(self) -> str:
         """SHA-256 in hex."""
 
+    def check_claims(self, claims: Iterable[FactCheck]) -> None:
+        """Raise DataError where the store has no evidence of its own for one of these claims, and needs it."""
+
     def describe(self) -> dict[str, Any]:
         """Return kind, note, fingerprint and sizes as JSON data for manifests and reports."""
         return {"kind": self.kind, "note": self.note, "fingerprint": self.fingerprint(), **self.sizes}
@@ -287,6 +290,18 @@ class FolderStore(KnowledgeStore):
         """
         name = claim_name(claim)
         return self._cache.get(name, lambda: self._read(name))
+
+    def check_claims(self, claims: Iterable[FactCheck]) -> None:
+        """Raise DataError for claims without a file, with their number; opens none."""
+        names = list(map(claim_name, claims))
+        absent = [name for name in names if name not in self._files]
+        if absent:
+            first = names.index(absent[0])
+            raise DataError(
+                f"{self.folder} lacks the files of {len(absent):,} of {len(names):,} claims: {', '.join(absent[:5])}"
+                f"{' …' if len(absent) > 5 else ''} (.json). Is this the store of the split in use? Unpack all of it"
+                f"{f', or play the first {first:,} claims with size={first}' if first else ''}."
+            )
 
     def passages(self) -> Iterator[Evidence]:
         """Yield the evidence of all claims, shared passages once; one claim is read at a time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import signal
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, DataError
+from factgym.corpora import store_chunks
+from factgym.corpora.build import build_corpus
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, shared_encoder
 from factgym.corpora.encode import EncodeProgress, encode_corpus
@@ -66,6 +69,35 @@ def _title(process: Path) -> bytes:
         return (process / "cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def test_a_build_whose_worker_dies_has_the_bytes_of_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from factgym.agents.cluster.encoding import building_on_ray
+
+    monkeypatch.setattr(store_chunks, "CHUNK_ITEMS", 40)
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps({"id": f"P{i}", "contents": f"T\nnumber {i}"}) + "\n" for i in range(300)))
+    here = build_corpus(rows, tmp_path / "here")
+    marker = tmp_path / "killed"
+
+    def die_once(number: int) -> int:
+        if number == 3 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number * number
+
+    def fail(number: int) -> int:
+        raise DataError(f"part {number} is broken")
+
+    with building_on_ray("local") as run:
+        assert sorted(run(die_once, iter(range(20)))) == [number * number for number in range(20)]
+        cluster = build_corpus(rows, tmp_path / "cluster", run=run)
+        with pytest.raises(DataError, match=r"^part 0 is broken$"):
+            list(run(fail, iter([0])))
+    assert marker.exists()
+    files = [file.relative_to(here.path) for file in here.path.rglob("*") if file.is_file()]
+    assert len(files) > 5
+    assert all((here.path / file).read_bytes() == (cluster.path / file).read_bytes() for file in files)
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:

@@ -174,7 +174,9 @@ def test_bm25s_opens_the_index_itself(stored: StoredCorpus) -> None:
     assert engine.scores["num_docs"] == len(PASSAGES) and engine.k1 == 1.5
 
 
-def test_other_parameters_are_indexed_in_memory_or_when_building(stored: StoredCorpus, tmp_path: Path) -> None:
+def test_other_parameters_are_indexed_in_memory_or_when_building(
+    stored: StoredCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index = build_index(stored, k1=0.9, b=0.4)
     assert isinstance(index, Bm25sIndex)
     saved = build_index(write(PASSAGES, tmp_path / "c", k1=0.9, b=0.4), "bm25s", k1=0.9, b=0.4)
@@ -182,6 +184,22 @@ def test_other_parameters_are_indexed_in_memory_or_when_building(stored: StoredC
     assert saved.search(QUERIES[:20], 3) == index.search(QUERIES[:20], 3)
     with pytest.raises(ConfigError, match="BM25 needs"):
         write(PASSAGES, tmp_path / "d", b=2)
+    monkeypatch.setattr("factgym.corpora.store_bm25.COMPILED_FROM", len(PASSAGES))
+    with pytest.raises(ConfigError, match=r"corpus build \S+ NEW_FOLDER --k1 0\.9 --b 0\.75"):
+        build_index(stored, k1=0.9)
+
+
+def test_a_corpus_on_disk_is_written_with_other_parameters(stored: StoredCorpus, tmp_path: Path) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.md").write_text("# Leave\n\nTwo days of leave.\n\n# Rent\n\nRent is due.\n", "utf-8")
+    first = build_corpus(tmp_path / "texts", tmp_path / "first")
+    second = build_corpus(first.path, tmp_path / "second", k1=0.9)
+    assert second.fingerprint() == first.fingerprint() and list(second) == list(first)
+    assert [second.source_of(id_) for id_ in second.ids] == [first.source_of(id_) for id_ in first.ids]
+    query = ["days of leave"]
+    assert build_index(second, k1=0.9).search(query, 3) == SmallBM25(list(first), k1=0.9).search(query, 3)
+    with pytest.raises(ConfigError, match="only its k1 and b can be changed"):
+        build_corpus(first.path, tmp_path / "third")
 
 
 def test_it_pickles_as_its_path_copies_as_itself_and_is_safe_under_threads(stored: StoredCorpus) -> None:

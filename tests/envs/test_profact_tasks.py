@@ -16,6 +16,7 @@ from profact_claims import call, prompt_text, record, started, write_claims
 import factgym
 from factgym.agents.rollout.engine import play_episode
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import clear_shared
 from factgym.corpora.dense import PRESETS, Encoder
 from factgym.datasets.averitec import LABELS
 from factgym.datasets.evidence import GoldStore
@@ -131,6 +132,41 @@ def test_dense_retrieval_by_flag_with_the_published_instruction_for_queries(tmp_
     ]
     assert any(text.startswith("news.example\nThe bridge report") for text in bag.texts)
     assert env.slow_steps
+
+
+@pytest.mark.parametrize(
+    ("options", "model"),
+    [
+        (None, "Qwen/Qwen3-Embedding-0.6B"),
+        ({"encoder": "me/mine"}, "me/mine"),
+        ({"preset": "plain"}, "sentence-transformers/all-MiniLM-L6-v2"),
+    ],
+)
+def test_dense_retrieval_takes_the_papers_encoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, str] | None, model: str
+) -> None:
+    pytest.importorskip("faiss", reason="needs the extra 'dense'")
+    loaded: list[str] = []
+
+    def load(encoder: Any) -> Bag:
+        loaded.append(encoder.source)
+        return Bag()
+
+    clear_shared()  # an encoder is loaded once in a process
+    monkeypatch.setattr(Encoder, "_load", load)
+    env = started(write_claims(tmp_path), index="dense", index_options=options)
+    env.step(call("ask", questions=["What?"]))
+    assert "<result" in env.step(call("search", query="bridge"))[0]
+    assert loaded == [model]
+    clear_shared()
+
+
+def test_a_store_without_the_files_of_some_claims_is_refused_at_once(tmp_path: Path) -> None:
+    path, store = write_claims(tmp_path), write_store(tmp_path / "store", claims=5)
+    with pytest.raises(DataError, match=r"lacks the files of 3 of 8 claims: 5, 6, 7 .*with size=5\."):
+        factgym.make("profact", path=path, store=store)
+    assert len(factgym.make("profact", path=path, store=store, size=5).tasks) == 5
+    assert len(factgym.make("profact", path=path, store=store, scope="global").tasks) == 8
 
 
 def test_the_preset_names_the_papers_model() -> None:

@@ -1,14 +1,16 @@
-"""Encoding a corpus over the machines of a Ray cluster: `factgym corpus encode … --ray ADDRESS`."""
+"""Building and encoding a corpus over the machines of a Ray cluster: `factgym corpus build|encode … --ray ADDRESS`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.cluster.ray_workers import check_address, connected
+from factgym.core.errors import DataError
 
 if TYPE_CHECKING:
+    from factgym.corpora.cooccurrence.building import Run
     from factgym.corpora.corpus import Passage
     from factgym.corpora.dense import Encoder, Vectors
     from factgym.corpora.encode import EncodeBlocks
@@ -61,3 +63,38 @@ def encoding_on_ray(address: str, encoder: Encoder) -> Iterator[EncodeBlocks]:
 
 def _encode(worker: Any, block: list[Passage]) -> Any:
     return worker.encode.remote(block)
+
+
+@contextmanager
+def building_on_ray(address: str) -> Iterator[Run]:
+    """Give a map over the parts of a build, run by a cluster with a CPU for each; results in the order of completion.
+
+    address: "HOST:PORT", "auto" or "local". The parts are written to the folder of the build, which all machines see under
+    the same path. Parts of lost workers are made again. Raises ConfigError for a cluster that cannot be reached,
+    MissingExtraError without Ray.
+    """
+    check_address(address)
+    with connected(address, None) as ray:
+        under_way = 2 * max(1, int(ray.cluster_resources().get("CPU", 1)))
+
+        def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
+            remote = ray.remote(num_cpus=1, max_retries=_RESTARTS)(function)
+            pending: list[Any] = []
+            try:
+                for task in tasks:
+                    pending.append(remote.remote(task))
+                    if len(pending) == under_way:
+                        done, pending = ray.wait(pending)
+                        yield from ray.get(done)
+                while pending:
+                    done, pending = ray.wait(pending)
+                    yield from ray.get(done)
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause from None
+            except ray.exceptions.RayError as error:
+                raise DataError(
+                    f"the cluster lost a part of the build ({type(error).__name__}). Start the build again; it reuses the "
+                    "finished parts."
+                ) from None
+
+        yield run

@@ -28,6 +28,9 @@ Source = Literal["synthetic", "averitec"]
 REWARD = "guarded"
 """The default reward; the card gives the reason why it is not the paper's own."""
 
+ENCODER = "qwen3"
+"""The paper's encoder, Qwen3-Embedding-0.6B with its instruction for queries, where index_options names none."""
+
 MAX_QUESTIONS = 10
 """Number of questions that the official scorer reads."""
 
@@ -40,7 +43,7 @@ class ProFactConfig(DataConfig):
     folder of claims. store: the folder of AVeriTeC's knowledge store; without it the gold evidence of the whole split is
     the haystack, and every report says so. scope: search a claim's own evidence ("claim") or all of the store
     ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments (for "dense"
-    encoder=…, preset="e5", "qwen3" or "plain"). k: pieces of evidence per search. cache_dir: folder of cached indexes.
+    encoder=…, by default "qwen3", which the paper has; preset="e5", "qwen3" or "plain"). k: pieces of evidence per search. cache_dir: folder of cached indexes.
     max_passage_chars: of one piece of evidence. exclude_later: omit evidence dated after the claim. max_questions: how
     many of the posed questions are accepted. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over
     the same components.
@@ -119,13 +122,17 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
 
     def __init__(self, checks: FactChecks | GeneratedFactChecks, store: KnowledgeStore, config: ProFactConfig) -> None:
         super().__init__(checks, config)
-        options = config.index_options or {}
+        options = dict(config.index_options or {})
+        if config.index in ("dense", "hybrid") and not {"encoder", "preset"} & set(options):
+            options["encoder"] = ENCODER
         settings = {"scope": config.scope, "index": config.index, "cache_dir": config.cache_dir}
         key = ("profact search", store, setting_key(settings), setting_key(options))
         self.search = shared(key, lambda: EvidenceSearch(store, **settings, **options))  # type: ignore[arg-type]
         usable = [index for index, check in enumerate(checks) if check.claim.strip() and check.questions]
         self.skipped = len(checks) - len(usable)
         self._usable = usable[: config.size]
+        if config.scope == "claim":
+            store.check_claims(checks[index] for index in self._usable)
 
     @classmethod
     def of(cls, config: ProFactConfig) -> ProFactTaskSet:
