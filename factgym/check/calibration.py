@@ -69,14 +69,12 @@ class Calibration:
         return {"features": list(FEATURES), "weights": weights, "about": dict(self.about)}
 
 
-def fit_weights(
-    statuses: Sequence[Status], features: Sequence[Features], correct: Sequence[bool], sizes: Sequence[float]
-) -> Weights:
-    """Fit the weights of each status. sizes: the weight of each claim."""
+def fit_weights(statuses: Sequence[Status], features: Sequence[Features], correct: Sequence[bool]) -> Weights:
+    """Fit the weights of each status by the log loss."""
     import numpy as np
 
     rows = np.array([[claim[name] for name in FEATURES] for claim in features], np.float64)
-    targets = np.array([[1.0 - right, right] for right in correct], np.float64) * np.array(sizes)[:, None]
+    targets = np.array([[not right, right] for right in correct], np.float64)
     start = np.zeros((len(FEATURES), 2))
     weights = {}
     for status in (*STATUSES, _ANY):

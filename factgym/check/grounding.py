@@ -498,20 +498,17 @@ def is_fitted_on(claim: Claim) -> bool:
 def calibrate(reports: Sequence[GroundingReport]) -> Calibration | None:
     """Fit an agent's confidence on half of the documents of every data set, and measure it on the other half.
 
-    Every data set has the same weight. None where either half has no claim.
+    None where either half has no claim.
     """
     pairs = [(report.data_set, claim) for report in reports for claim in report.claims if claim.verdict is not None]
     fitted = [pair for pair in pairs if is_fitted_on(pair[1])]
     held_out = [claim for _, claim in pairs if not is_fitted_on(claim)]
     if not fitted or not held_out:
         return None
-    sizes = Counter(name for name, _ in fitted)
-    each = len(fitted) / len(sizes)
     weights = fit_weights(
         [claim.status for _, claim in fitted],
         [claim.features for _, claim in fitted],
         [claim.is_right for _, claim in fitted],
-        [each / sizes[name] for name, _ in fitted],
     )
     calibration = Calibration(weights, {})
     confidences = [calibration.confidence(claim.status, claim.features) for claim in held_out]
@@ -520,7 +517,7 @@ def calibrate(reports: Sequence[GroundingReport]) -> Calibration | None:
     squares = [(value - is_right) ** 2 for value, is_right in zip(confidences, right, strict=True)]
     brier = mean_interval(squares, bounds=(0.0, 1.0))
     about = {
-        "data_sets": sorted(sizes),
+        "data_sets": sorted({name for name, _ in fitted}),
         "fitted": len(fitted),
         "held_out": len(held_out),
         "accuracy": _rounded(measured.accuracy.value),
