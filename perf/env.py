@@ -1,7 +1,8 @@
 """Environment steps per second with the oracle, and where the time goes, beside Gymnasium's CartPole-v1 loop.
 
 Tasks are made before the clock starts (they are made once a process); making them is reported apart. Every repeat
-plays all episodes and the same number of CartPole steps, interleaved, so that both meet the same machine.
+plays all episodes and the same number of CartPole steps, interleaved, so that both meet the same machine. Times are processor
+time of this thread, so that neighbours on the machine count less.
 """
 
 from __future__ import annotations
@@ -11,26 +12,30 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
+from pkgutil import resolve_name
 from typing import Any
 from unittest.mock import patch
 
 import gymnasium
 
 from factgym.agents.resolve import find_scripted_agent
-from factgym.agents.rollout.engine import run_policy
+from factgym.agents.rollout.engine import play_many
+from factgym.agents.runs.write import episode_line
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import make
 
 _PARTS = {
-    "parse the action": "factgym.core.env.parse_action",
-    "schema checks": "factgym.tools.toolbox.Tool.check",
-    "search": "factgym.tools.evidence.PassageLibrary.search",
-    "condense snippets": "factgym.tools.evidence.PassageLibrary.condense",
-    "score": "factgym.envs.claimcheck.env.ClaimCheckEnv.score",
-    "reset": "factgym.core.env.Env.reset",
-    "policy (oracle)": "factgym.core.env.Env.policy_prompt",
+    "parse": "the action",
+    "tools": "argument checks, calls, rendering of results",
+    "score": "the reward and its report",
+    "reset": "a task chosen, first messages",
+    "messages": "budgets, observations, info: the rest of a step",
+    "policy": "the oracle's own time",
+    "records": "the episode as data and as a line of episodes.jsonl",
 }
+"""Parts of an episode that no other part contains, with what they hold."""
 
 
 def main(arguments: Sequence[str]) -> Iterable[str]:
@@ -50,10 +55,10 @@ def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:
     env = make(env_id)
     agent = find_scripted_agent(env_id, "oracle")
     tasks = range(min(episodes, len(env.tasks)))
-    start = time.perf_counter()
+    start = time.thread_time()
     for task in tasks:
         env.tasks[task]
-    made = time.perf_counter() - start
+    made = time.thread_time() - start
     rates: list[float] = []
     policy: list[float] = []
     peer: list[float] = []
@@ -73,7 +78,7 @@ def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:
         f"  one of our steps costs         {base / rate:10.1f}  CartPole steps",
         f"  making a task (once)           {made / len(tasks) * 1e6:10,.0f}  µs",
         "where an episode's time goes (share, measured in a separate instrumented run):",
-        *(f"  {name:30} {share:9.1%}" for name, share in shares),
+        *(f"  {name:10} {share:7.1%}  {_PARTS[name]}" for name, share in shares),
     ]
 
 
@@ -81,7 +86,7 @@ def _play(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int]) -> tuple[fl
     """Seconds, steps, and the seconds of these that the policy took."""
     steps = 0
     acting = 0.0
-    clock = time.perf_counter
+    clock = time.thread_time
     start = clock()
     for task in tasks:
         env.reset(seed=0, options={"task": task})
@@ -101,64 +106,47 @@ def _cartpole(steps: int) -> float:
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
     env.action_space.seed(0)
-    start = time.perf_counter()
+    start = time.thread_time()
     for _ in range(steps):
         _, _, terminated, truncated, _ = env.step(env.action_space.sample())
         if terminated or truncated:
             env.reset()
-    return steps / (time.perf_counter() - start)
+    return steps / (time.thread_time() - start)
 
 
 def _where(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int]) -> list[tuple[str, float]]:
-    """Share of an episode's time by part; parts do not contain one another."""
+    """Share of an episode's time by part, of whole episodes as a run plays and writes them."""
     spent = dict.fromkeys(_PARTS, 0.0)
+    steps = {"tools": "tool_results", "score": "score", "reset": "reset"}
     with ExitStack() as stack:
-        for name, target in _PARTS.items():
-            if not name.startswith("policy"):
-                stack.enter_context(patch(target, _timed(_resolve(target), name, spent)))
-        start = time.perf_counter()
-        for task in tasks:
-            env.reset(seed=0, options={"task": task})
-            run_policy(env, _TimedPolicy(agent.start(env, 0), spent))
-        total = time.perf_counter() - start
-    shares = [(name, seconds / total) for name, seconds in spent.items()]
-    remainder = 1.0 - sum(share for _, share in shares)
-    return sorted([*shares, ("messages, records, rendering", remainder)], key=lambda share: -share[1])
+        for part, name in steps.items():
+            stack.enter_context(patch.object(env, name, _timed(getattr(env, name), part, spent)))
+        for part, target in (
+            ("parse", "factgym.core.env.parse_action"),
+            ("records", "factgym.agents.rollout.engine.record"),
+        ):
+            stack.enter_context(patch(target, _timed(resolve_name(target), part, spent)))
+        start = time.thread_time()
+        timed = replace(agent, start=lambda env, seed: _TimedPolicy(agent.start(env, seed), spent))
+        write = _timed(episode_line, "records", spent)
+        for episode in play_many(env, timed, tasks):
+            write(episode)
+        total = time.thread_time() - start
+    spent["messages"] = total - sum(spent.values())
+    return sorted(((part, seconds / total) for part, seconds in spent.items()), key=lambda share: -share[1])
 
 
 class _TimedPolicy:
     def __init__(self, inner: Any, spent: dict[str, float]) -> None:
-        self._inner = inner
-        self._spent = spent
-
-    def act(self, messages: Any, tools: Any) -> Any:
-        start = time.perf_counter()
-        action = self._inner.act(messages, tools)
-        self._spent["policy (oracle)"] += time.perf_counter() - start
-        return action
+        self.act = _timed(inner.act, "policy", spent)
 
 
-def _resolve(target: str) -> Callable[..., Any]:
-    import importlib
-
-    parts = target.split(".")
-    for cut in range(len(parts) - 1, 0, -1):
-        try:
-            resolved: Any = importlib.import_module(".".join(parts[:cut]))
-        except ModuleNotFoundError:
-            continue
-        for name in parts[cut:]:
-            resolved = getattr(resolved, name)
-        return resolved  # type: ignore[no-any-return]
-    raise LookupError(target)
-
-
-def _timed(inner: Callable[..., Any], name: str, spent: dict[str, float]) -> Callable[..., Any]:
+def _timed(inner: Callable[..., Any], part: str, spent: dict[str, float]) -> Callable[..., Any]:
     def outer(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
+        start = time.thread_time()
         try:
             return inner(*args, **kwargs)
         finally:
-            spent[name] += time.perf_counter() - start
+            spent[part] += time.thread_time() - start
 
     return outer

@@ -33,6 +33,13 @@ class RunWriteError(FactgymError):
     """An episode could not be written; the run's file holds whole lines only and can be continued."""
 
 
+def episode_line(episode: Record) -> bytes:
+    """Return an episode as a line of `episodes.jsonl`."""
+    # A lone surrogate cannot be encoded; as an escape it is valid JSON and is read back unchanged.
+    line = json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return line.encode("utf-8", "backslashreplace")
+
+
 class RunWriter:
     """A run's folder, open for appending; a context manager.
 
@@ -115,9 +122,7 @@ class RunWriter:
 
     def add(self, episode: Record) -> None:
         """Append one episode. Raises RunWriteError when the disk does not take it."""
-        # A lone surrogate cannot be encoded; as an escape it is valid JSON and is read back unchanged.
-        line = json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n"
-        self._append(line.encode("utf-8", "backslashreplace"))
+        self._append(episode_line(episode))
         now = time.monotonic()
         if now - self._synced > SYNC_SECONDS:
             os.fsync(self._file)
