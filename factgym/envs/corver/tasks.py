@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -108,7 +108,12 @@ class CorverConfig(DataConfig):
     def scoring_rules(self) -> CorverRules:
         """`rules` with `rule`, and with the judge of the reported label: `judge`, else the reward's own."""
         judge: JudgeRule = self.judge or ("reference" if "judge" in self.rubric.weights else "boundary")
-        return replace(self.rules or CorverRules(), rule=self.rule, judge=judge)
+        return _with_rule(self.rules or CorverRules(), self.rule, judge)
+
+
+@lru_cache(maxsize=64)  # made for every score, and checked when made
+def _with_rule(rules: CorverRules, rule: Rule, judge: JudgeRule) -> CorverRules:
+    return replace(rules, rule=rule, judge=judge)
 
 
 NO_COUNTER = "none"

@@ -20,7 +20,7 @@ the first ten predictions take part.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
@@ -33,7 +33,7 @@ from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.profact.wordnet import synonyms
 
-_CACHED_TEXTS, _CACHED_TEXT_CHARS = 1 << 11, 2_000
+_CACHED_TEXTS, _CACHED_TEXT_CHARS, _CACHED_PAIRS = 1 << 11, 2_000, 1 << 12
 _CACHED_WORDS, _CACHED_WORD_CHARS = 1 << 16, 64
 """Longer texts and words are computed again each time, so that a hostile text cannot fill the memory."""
 
@@ -57,10 +57,11 @@ DEFAULT_METEOR = MeteorSettings()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeteorText:
-    """A text prepared for comparison: its number of words, and the positions of each."""
+    """A text prepared for comparison: its number of words, the positions of each, and whether the text is a short one."""
 
     length: int
     positions: Positions
+    is_short: bool = False
 
 
 def meteor(
@@ -93,7 +94,7 @@ def prepare(text: str, tokenize: Tokenize = word_tokens) -> MeteorText:
 
 @lru_cache(_CACHED_TEXTS)
 def _prepare_cached(text: str, tokenize: Tokenize) -> MeteorText:
-    return prepare_tokens(tokenize(text))
+    return replace(prepare_tokens(tokenize(text)), is_short=True)
 
 
 def prepare_tokens(tokens: Sequence[str]) -> MeteorText:
@@ -129,17 +130,26 @@ _SYNONYMS = WordCache(synonyms)
 
 def meteor_prepared(hypothesis: MeteorText, reference: MeteorText, settings: MeteorSettings = DEFAULT_METEOR) -> float:
     """Return METEOR of two prepared texts, 0 to 1."""
-    alignment = align(hypothesis, reference)
-    count = len(alignment)
+    is_cached = hypothesis.is_short and reference.is_short
+    count, runs = (_cached_counts if is_cached else _match_counts)(hypothesis, reference)
     if count == 0:
         return 0.0
     precision, recall = count / hypothesis.length, count / reference.length
     mean = (precision * recall) / (settings.alpha * precision + (1 - settings.alpha) * recall)
-    # A run continues while both positions go up by one; each match that continues none begins one.
-    previous = alignment.get
-    runs = sum(previous(position - 1, -2) != gold - 1 for position, gold in alignment.items())
     penalty: float = settings.gamma * (runs / count) ** settings.beta
     return (1 - penalty) * mean
+
+
+def _match_counts(hypothesis: MeteorText, reference: MeteorText) -> tuple[int, int]:
+    """Return the numbers of matches and of runs."""
+    alignment = align(hypothesis, reference)
+    # A run continues while both positions go up by one; each match that continues none begins one.
+    previous = alignment.get
+    runs = sum([previous(position - 1, -2) != gold - 1 for position, gold in alignment.items()])
+    return len(alignment), runs
+
+
+_cached_counts = lru_cache(_CACHED_PAIRS)(_match_counts)  # a reward compares the same texts under several settings
 
 
 def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
@@ -164,17 +174,23 @@ def align(hypothesis: MeteorText, reference: MeteorText) -> dict[int, int]:
 
 def _match_common(words: Positions, gold: Positions, common: set[str], alignment: dict[int, int]) -> None:
     for word in common:
-        count = min(len(words[word]), len(gold[word]))
-        alignment.update(zip(words[word][-count:], gold[word][-count:], strict=True))
+        positions, targets = words[word], gold[word]
+        if len(positions) == 1 == len(targets):  # most words occur once
+            alignment[positions[0]] = targets[0]
+        else:
+            count = min(len(positions), len(targets))
+            alignment.update(zip(positions[-count:], targets[-count:], strict=True))
 
 
 def _unmatched(positions: Positions, reference: Positions) -> Positions:
     """Return the positions that are left after the common words were matched, last occurrences first."""
     unmatched = {}
     for word, indices in positions.items():
-        first = indices[: -len(reference[word])] if word in reference else indices
-        if first:
-            unmatched[word] = first
+        matched = reference.get(word)
+        if matched is None:
+            unmatched[word] = indices
+        elif len(indices) > len(matched):
+            unmatched[word] = indices[: -len(matched)]
     return unmatched
 
 
@@ -191,9 +207,10 @@ def _match_synonyms(stems: Positions, gold: Positions, alignment: dict[int, int]
     """From the last word of the hypothesis back, match the last free word of the reference that is its synonym."""
     # Greedy, as in NLTK: each word takes the last free synonym, even where another choice would match more words.
     gold_synonyms: dict[str, list[str]] = {}
+    are_absent = gold.keys().isdisjoint  # which looks at the smaller of the two sides
     for stem in stems:
         related = _SYNONYMS[stem]
-        if not related.isdisjoint(gold):
+        if not are_absent(related):
             gold_synonyms[stem] = [word for word in gold if word in related]
     if not gold_synonyms:
         return
