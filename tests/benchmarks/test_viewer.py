@@ -602,6 +602,7 @@ def test_a_page_of_hostile_runs_is_whole_and_says_why_they_have_no_difference(tm
 
 
 def test_folders_are_named_as_shortly_as_tells_them_apart(tmp_path: Path) -> None:
+    assert run_names([]) == []
     assert run_names([tmp_path / "x/a", tmp_path / "x/b"]) == ["a", "b"]
     assert run_names([tmp_path / "x/a", tmp_path / "y/a"]) == ["x/a", "y/a"]
     assert run_names([tmp_path / "a", tmp_path / "a"])[1].endswith("(2)")

@@ -17,6 +17,7 @@ from factgym.core.errors import ConfigError
 def run_names(folders: Sequence[Path]) -> list[str]:
     """Return names of folders: their ends as far as needed to tell them apart, numbered where one comes twice."""
     paths = [folder.resolve().parts for folder in folders]
+    names: list[str] = []
     for length in range(1, max(map(len, paths), default=0) + 1):
         names = ["/".join(parts[-length:]) for parts in paths]
         if len(set(names)) == len(names):
