@@ -6,16 +6,15 @@ half times their size, deterministic but for the fonts of the machine.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
+from factgym.cli.docs import draw_curves
+
 IMAGES = Path(__file__).parent / "images"
-RESULTS = Path(__file__).parents[1] / "recipes" / "results"
 EPISODE = ("claimcheck-multihop", "--split", "train", "--agent", "lexical", "-n", "20")
 # Quiet: no request of the browser's own, no first-run page, no profile that outlives the picture.
 FLAGS = [
@@ -47,23 +46,10 @@ def screenshot(page: Path, address: str, image: Path, width: int, height: int) -
         subprocess.run([browser, *FLAGS, *options, url], check=True, stderr=subprocess.DEVNULL)
 
 
-def curves() -> Iterator[tuple[Path, str]]:
-    """Yield path and SVG text of the curves of every stored result that has a held-out curve."""
-    from factgym.training.recipes.curves import held_out_chart
-    from factgym.training.recipes.recipe import read_recipe, recipe_of
-
-    for path in sorted(RESULTS.glob("*.json")):
-        result, recipe = json.loads(path.read_text("utf-8")), RESULTS.parent / f"{path.stem}.toml"
-        steps = [stage.steps for stage in recipe_of(read_recipe(recipe)).stages] if recipe.is_file() else []
-        if result.get("held_out"):
-            yield IMAGES / f"curve_{path.stem}.svg", held_out_chart(path.stem, result, steps)
-
-
 def main() -> None:
     """Draw the pictures."""
     IMAGES.mkdir(exist_ok=True)
-    for path, svg in curves():
-        path.write_text(svg, "utf-8")
+    draw_curves(IMAGES.parents[1], all_of_them=True)
     if "curves" in sys.argv[1:]:
         return
     with tempfile.TemporaryDirectory() as folder:

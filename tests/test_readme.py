@@ -181,5 +181,5 @@ def test_every_stored_curve_is_drawn_from_the_result_as_it_is_and_shown():
         if result.get("held_out"):
             names.append(path.stem)
             picture = (ROOT / f"docs/images/curve_{path.stem}.svg").read_text("utf-8")
-            assert result_digest(result) in picture, "run: python docs/pictures.py curves"
+            assert result_digest(result) in picture, "run: python -m factgym.cli.docs ."
     assert re.findall(r"images/curve_(\w+)\.svg", guide) == names != []

@@ -4,7 +4,7 @@ In the README: the tables of rewards and of trained policies. In the guide to tr
 `docs`: its first page (the README), one card per environment, the data sets, the command line, the names that `import
 factgym` exports, the changelog. In every page: the lines that install an extra. A card ends with the environment's
 validation and certificate where `docs/environments` has them. `--certify` first writes those of the environments named,
-of all that need no data where none is.
+of all that need no data where none is. The curves' pictures are drawn anew where their result has changed.
 """
 
 from __future__ import annotations
@@ -107,15 +107,33 @@ def training_rows(root: Path) -> Rows:
     return rows
 
 
+def _curves(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield name and content of every stored result that has a held-out curve."""
+    for path in sorted((root / RESULTS).glob("*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        if result.get("held_out"):
+            yield path.stem, result
+
+
 def curve_images(root: Path) -> str:
-    """The pictures of the stored results' held-out curves, which `docs/pictures.py` draws."""
-    names = [
-        path.stem
-        for path in sorted((root / RESULTS).glob("*.json"))
-        if json.loads(path.read_text("utf-8")).get("held_out")
-    ]
+    """The pictures of the stored results' held-out curves, as `draw_curves` names them."""
     text = "Reward of {0} by step on validation tasks, and on test tasks before the first stage and after each"
-    return "\n\n".join(f"![{text.format(name)}](../images/curve_{name}.svg)" for name in names)
+    return "\n\n".join(f"![{text.format(name)}](../images/curve_{name}.svg)" for name, _ in _curves(root))
+
+
+def draw_curves(root: Path, *, all_of_them: bool = False) -> None:
+    """Draw the held-out curves whose results have changed since, or all. Raises MissingExtraError without Matplotlib."""
+    from factgym.training.recipes.curves import held_out_chart, result_digest
+    from factgym.training.recipes.recipe import read_recipe, recipe_of
+
+    for name, result in _curves(root):
+        picture = root / "docs" / "images" / f"curve_{name}.svg"
+        if not all_of_them and picture.is_file() and result_digest(result) in picture.read_text("utf-8"):
+            continue
+        recipe, seeds = root / RESULTS.parent / f"{name}.toml", result.get("seeds", [])
+        stages = recipe_of(read_recipe(recipe)).stages if recipe.is_file() else ()
+        title = f"{name}, mean of {len(seeds)} seeds" if len(seeds) > 1 else name
+        picture.write_text(held_out_chart(title, result, [stage.steps for stage in stages]), "utf-8")
 
 
 def environments_page() -> str:
@@ -280,6 +298,7 @@ def main() -> None:
     for path, text in pages(root).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
+    draw_curves(root)
 
 
 if __name__ == "__main__":
