@@ -25,6 +25,7 @@ from factgym.agents.runs.write import episode_line
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import make
+from factgym.core.strict_json import DEFAULT_LIMITS
 
 _PARTS = {
     "parse": "the action",
@@ -77,9 +78,47 @@ def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:
         f"  CartPole-v1 steps/s            {base:10,.0f}  [{min(peer):,.0f} – {max(peer):,.0f}]   {1e6 / base:.1f} µs a step",
         f"  one of our steps costs         {base / rate:10.1f}  CartPole steps",
         f"  making a task (once)           {made / len(tasks) * 1e6:10,.0f}  µs",
+        "  slowest hostile action, CPU    {:10.1f}  ms: {!r} repeated to {:,} characters".format(
+            *_slowest_action(env)
+        ),
         "where an episode's time goes (share, measured in a separate instrumented run):",
         *(f"  {name:10} {share:7.1%}  {_PARTS[name]}" for name, share in shares),
     ]
+
+
+_HOSTILE = (
+    *(
+        '{"',
+        '[{"',
+        '{"a":"\\"',
+        '{"a": 1} ',
+        "{",
+        "[",
+        '{"a":',
+        "{}",
+        '{"x" ',
+        "<tool_call>",
+        '<tool_call>{"',
+        "<think>",
+    ),
+    *("<tool_call>{}</think>", '<tool_call>{"name": "a"} x </tool_call>', "```json\n", "\ud800", '"\\"', "1e"),
+)
+"""Texts that make a parser go back, or repeat its work, when they are repeated."""
+
+
+def _slowest_action(env: Env[Any]) -> tuple[float, str, int]:
+    """Milliseconds of CPU of the slowest action, the least of three; the text that it repeats; its characters."""
+    size = DEFAULT_LIMITS.max_chars
+    slowest = (0.0, "")
+    for unit in _HOSTILE:
+        action, seconds = unit * (size // len(unit)), []
+        for _ in range(3):
+            env.reset(seed=0)
+            before = time.process_time()
+            env.step(action)
+            seconds.append(time.process_time() - before)
+        slowest = max(slowest, (1e3 * min(seconds), unit))
+    return *slowest, size
 
 
 def _play(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int]) -> tuple[float, int, float]:

@@ -202,10 +202,14 @@ _TAG_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 class TagSet(NamedTuple):
-    """The tags that open something, compiled: `enders` match the end of a tag's text, which reasoning ends too."""
+    """The tags that open something, compiled: `enders` match the end of a tag's text, which reasoning ends too.
+
+    opener: of a tag or a JSON object. tag_opener: of a tag alone.
+    """
 
     tools: Mapping[str, tuple[str, str]]
     opener: re.Pattern[str]
+    tag_opener: re.Pattern[str]
     enders: Mapping[str, re.Pattern[str]]
 
 
@@ -216,8 +220,9 @@ def tag_set(tags: tuple[tuple[str, tuple[str, str]], ...], calls: bool = True) -
         if not _TAG_NAME.fullmatch(tag) or tag in ("think", _CALL_TAG):
             raise ConfigError(f"{tag!r} cannot be a tag for a tool: use letters, digits, _ or -, and no built-in tag")
     names = [*(tag for tag, _ in tags), *([_CALL_TAG] if calls else [])]
-    opener = re.compile(f"<(?:{'|'.join(['/?think', *names])})>" + (_JSON_START if calls else ""))
-    return TagSet(dict(tags), opener, {name: re.compile(f"</(?:{name}|think)>") for name in names})
+    opener = f"<(?:{'|'.join(['/?think', *names])})>"
+    openers = re.compile(opener + (_JSON_START if calls else "")), re.compile(opener)
+    return TagSet(dict(tags), *openers, {name: re.compile(f"</(?:{name}|think)>") for name in names})
 
 
 def parse_text(
@@ -283,12 +288,17 @@ class _TextScan:
         # A single left-to-right scan: the opener's regular expression finds the next tag or JSON object, and that element
         # is consumed whole. Positions never go back, so the time is linear but for the bounded rereads of `_MIN_WORK`.
         position = 0
-        while (match := self.tags.opener.search(self.text, position)) is not None:
+        while (match := self._next_opening(position)) is not None:
             self._add_range(position, match.start())
             position = self._read_opening(match)
         self._add_range(position, len(self.text))
         if self.overflow is not None:
             self.items.append(too_many_calls(self.limits, self.overflow))
+
+    def _next_opening(self, position: int) -> re.Match[str] | None:
+        """The next tag or JSON object; of objects none any more where no work is left to read them: they are text."""
+        opener = self.tags.opener if self.work > self.reader.wasted else self.tags.tag_opener
+        return opener.search(self.text, position)
 
     def _add_range(self, start: int, end: int) -> None:
         """Count a range as free text."""
@@ -322,12 +332,15 @@ class _TextScan:
     def _skip_object(self, start: int) -> int:
         """Pass over a JSON object, or text that is bracketed like one, so that tags in its strings are text."""
         end: int | None = None
-        if self.work > self.reader.wasted:
+        if self.reader.is_unclosed(start):
+            self.work -= _MIN_WORK
+        else:
             try:
                 end = self.reader.read(start)[1]
             except StrictJsonError:
-                end = self.reader.span(start, len(self.text))
-                self.work -= _MIN_WORK + (len(self.text) if end is None else end) - start
+                end = self.reader.closing(start)
+                # A scan to the end in vain is counted twice: there are two such scans at most of text of some length.
+                self.work -= _MIN_WORK + (2 * (len(self.text) - start) if end is None else end - start)
         end = start + 1 if end is None else end
         self._add_range(start, end)
         return end
@@ -402,7 +415,8 @@ class _TextScan:
                         break
                     position = match.start()
                 objects += 1
-                end = self.reader.span(position, stop) or stop
+                unclosed = stop == len(self.text) and self.reader.is_unclosed(position)
+                end = stop if unclosed else self.reader.span(position, stop) or stop
                 rank, item = self._read_bare_object(position, end)
                 fit = rank, _FENCED_BEFORE.search(self.text, max(0, position - 32), position) is not None
                 if best is None or fit >= best[0]:
@@ -419,6 +433,8 @@ class _TextScan:
 
     def _read_bare_object(self, start: int, end: int) -> tuple[int, Item]:
         """Return how well an object fits, and its item: 2 for a call, 1 for an attempt, 0 for any other object."""
+        if (fault := self.reader.fault_within(start, end)) is not None:
+            return 1, json_error("The JSON object in the message is not valid", fault)
         try:
             value, _ = Reader(self.text[start:end], self.limits).read(0)
         except StrictJsonError as error:

@@ -49,6 +49,7 @@ JsonErrorCode = Literal[
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EXCERPT_CHARS = 80
+_EXCERPT_AFTER = 24
 
 
 class StrictJsonError(ValueError):
@@ -235,7 +236,7 @@ def skip_space(text: str, position: int) -> int:
 class Reader:
     """Reads JSON values inside a longer text, which must hold no lone surrogates."""
 
-    __slots__ = ("_decode", "_escapes", "_shallow", "limits", "text", "wasted")
+    __slots__ = ("_decode", "_escapes", "_faults", "_shallow", "_unclosed", "limits", "text", "wasted")
 
     def __init__(self, text: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self.text = text
@@ -246,16 +247,27 @@ class Reader:
         # Few brackets cannot nest deeply: most texts need no scan for depth.
         self._shallow = text.count("{") + text.count("[") <= limits.max_depth
         self._escapes = "\\u" in text and _SURROGATE_ESCAPE.search(text) is not None
+        self._faults: dict[int, StrictJsonError] = {}  # start -> the value's fault
+        self._unclosed: set[int] = set()  # brackets of which a scan to the end of the text found no partner
 
     def read(self, start: int) -> tuple[Any, int]:
         """Return the value that begins at `start`, and its end.
 
         Raises StrictJsonError with a position in the whole text and a message that counts from `start`.
         """
+        if start in self._faults:
+            raise self._faults[start]
+        try:
+            return self._read(start)
+        except StrictJsonError as fault:
+            self._faults[start] = fault
+            raise
+
+    def _read(self, start: int) -> tuple[Any, int]:
         end = start
         if not self._shallow:
             # The scanner recurses as deep as the text nests, so depth is tested first.
-            end = self.span(start, len(self.text), self.limits.max_depth) or len(self.text)
+            end = self.closing(start, self.limits.max_depth) or len(self.text)
         try:
             value, stop = self._decode(self.text, start)
         except JSONDecodeError as error:
@@ -270,31 +282,60 @@ class Reader:
             raise self._too_deep(start, start) from None
         return (plain_json(value, self.limits) if self._escapes else value), stop
 
-    def span(self, start: int, stop: int, max_depth: int | None = None) -> int | None:
-        """Return the end of the brackets that open at `start`, valid JSON or not; None if not closed before `stop`.
-
-        Raises StrictJsonError where they nest deeper than `max_depth`.
-        """
+    def span(self, start: int, stop: int) -> int | None:
+        """Return the end of the brackets that open at `start`, valid JSON or not; None if not closed before `stop`."""
         # Bracket matching over tokens in which a string is one token, so that brackets inside strings do not count.
         depth = 0
         for match in _BRACKETS.finditer(self.text, start, stop):
             bracket = match[0][0]
             if bracket in "{[":
                 depth += 1
-                if max_depth is not None and depth > max_depth:
-                    self.wasted += match.start() - start
-                    raise self._too_deep(match.start(), start)
             elif bracket != '"':
                 depth -= 1
             if depth <= 0:
                 return match.end()
         return None
 
+    def fault_within(self, start: int, end: int) -> StrictJsonError | None:
+        """Return the fault of the value read at `start` where it would be the same if the text ended at `end`."""
+        fault = self._faults.get(start)
+        within = fault is not None and fault.position is not None and fault.position + _EXCERPT_AFTER <= end
+        return fault if within else None
+
+    def is_unclosed(self, start: int) -> bool:
+        """Whether a scan has shown that the bracket at `start` is never closed."""
+        return start in self._unclosed
+
+    def closing(self, start: int, max_depth: int | None = None) -> int | None:
+        """Return the end of the brackets that open at `start`, valid JSON or not; None if they are never closed.
+
+        A scan that finds no end is not repeated for the brackets that it leaves open: they are never closed either.
+        Raises StrictJsonError where they nest deeper than `max_depth`.
+        """
+        # Bracket matching with a stack. Invariant: `still_open` holds the positions of the brackets read so far that have
+        # no partner yet, and a bracket has the same partner in every scan that reads it outside of strings.
+        if max_depth is None and start in self._unclosed:
+            return None
+        still_open: list[int] = []
+        for match in _BRACKETS.finditer(self.text, start):
+            bracket = match[0][0]
+            if bracket in "{[":
+                still_open.append(match.start())
+                if max_depth is not None and len(still_open) > max_depth:
+                    self.wasted += match.start() - start
+                    raise self._too_deep(match.start(), start)
+            elif bracket != '"':
+                still_open.pop()
+            if not still_open:
+                return match.end()
+        self._unclosed.update(still_open)
+        return None
+
     def error(self, code: JsonErrorCode, problem: str, position: int, start: int) -> StrictJsonError:
         """Return `problem` with its location: line and column from `start`, and an escaped excerpt."""
         line = self.text.count("\n", start, position) + 1
         column = position - max(self.text.rfind("\n", start, position) + 1, start) + 1
-        near = excerpt(self.text[max(start, position - 24) : position + 24])
+        near = excerpt(self.text[max(start, position - 24) : position + _EXCERPT_AFTER])
         location = f"line {line}, column {column} (character {position - start})"
         return StrictJsonError(code, f"{problem}, at {location}, near {near}", position)
 

@@ -54,6 +54,8 @@ TEXTS: dict[str, str] = {
     "braces paired": fill("{}"),
     "braces in lines": fill("{\n"),
     "braces and spaces": fill("{ " * 50),
+    "objects never closed before pairs": fill("{}", '{"x" ' * 4),
+    "objects with escaped ends": fill('{"a":"\\"'),
     "brackets open": fill("["),
     "brackets nested": "[" * (SIZE // 2) + "]" * (SIZE // 2),
     "objects nested": '{"a":' * (SIZE // 6) + "1" + "}" * (SIZE // 6),

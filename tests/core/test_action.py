@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from hostile_actions import CALL, OBJECTS, TEXTS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factgym.core import strict_json
 from factgym.core.action import ParsedAction, parse_action
 from factgym.core.calls import CallError, ToolCall
 from factgym.core.errors import ConfigError
@@ -618,3 +620,25 @@ MESSAGE = st.fixed_dictionaries(
 def test_any_object_is_answered(action: object) -> None:
     parsed = check(action)
     assert check(parsed.message).native == parsed.native
+
+
+class _Counted:
+    """A pattern that counts the tokens it yields."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self.pattern, self.tokens = pattern, 0
+
+    def finditer(self, *args: Any) -> Iterator[re.Match[str]]:
+        for match in self.pattern.finditer(*args):
+            self.tokens += 1
+            yield match
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_text_is_scanned_about_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work as a number of tokens of JSON, not of seconds: at most one for each character, whatever the text repeats."""
+    patterns = [_Counted(strict_json._BRACKETS), _Counted(strict_json._TOKENS)]
+    monkeypatch.setattr(strict_json, "_BRACKETS", patterns[0])
+    monkeypatch.setattr(strict_json, "_TOKENS", patterns[1])
+    parse_action(TEXTS[name])
+    assert sum(pattern.tokens for pattern in patterns) <= 1.1 * len(TEXTS[name]) + 1_000
