@@ -45,6 +45,9 @@ DATA, OWN = "data:", "inputs:"
 CONFIGS: Mapping[str, Sequence[Config]] = {
     "claimcheck-docs": ({"path": "inputs:documents"}, {"path": "data:policies_basecamp"}),
     "claimcheck-contracts": ({"path": "data:contract_nli/dev.json"},),
+    "claimcheck-wice": ({"path": "data:"},),
+    "claimcheck-fm2": ({"path": "data:"},),
+    "claimcheck-scifact": ({"path": "data:"},),
     "seva-fever": ({"path": "inputs:claims.jsonl"}, {"path": "data:"}),
     "seva-truthfulqa": ({"path": "data:"},),
     "seva-halueval": ({"path": "data:"},),
