@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import threading
 from pathlib import Path
@@ -248,6 +249,23 @@ def test_a_watched_page_follows_its_run(browser: Chromium, tmp_path: Path) -> No
         server.server_close()
         browser.events.clear()
         del browser.origin
+
+
+@pytest.mark.parametrize(("path", "host", "status"), [("/", "evil.example", 403), ("/../secret", "127.0.0.1", 404)])
+def test_a_watched_page_is_for_this_machine_alone(tmp_path: Path, path: str, host: str, status: int) -> None:
+    (tmp_path / "secret").write_text("x")
+    (tmp_path / "served").mkdir()
+    run = fake_runs.write_run(tmp_path / "run", [fake_runs.episode(1)])
+    page = tmp_path / "served" / "index.html"
+    with PageServer(lambda: write_page(run, page), lambda: "", 0, reloads=False) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+        connection.putrequest("GET", path, skip_host=True)
+        connection.putheader("Host", host)
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()
+        server.shutdown()
 
 
 def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, groups: str) -> None:

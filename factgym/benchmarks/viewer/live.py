@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 
-from factgym.agents.runs.files import EPISODES
+from factgym.agents.runs.files import EPISODES, ROLLOUTS
 from factgym.core.errors import ConfigError, FactgymError
 
-_WATCHED = (EPISODES, "metrics.jsonl", "result.json")
+_WATCHED = (EPISODES, f"{ROLLOUTS}/{EPISODES}", "metrics.jsonl", "result.json")
 _RELOAD_EVERY = 10
 """Seconds after which a browser reads a page without a script again."""
 
 
 def state_of(runs: Iterable[Path]) -> str:
     """Return a text that changes whenever a file of the runs grows."""
-    files = (path for run in runs for name in _WATCHED if (path := run / name).is_file())
+    folders = (run.parent if run.is_file() else run for run in runs)
+    files = (path for folder in folders for name in _WATCHED if (path := folder / name).is_file())
     return " ".join(f"{path.stat().st_size}" for path in files)
 
 
@@ -50,6 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: PageServer
 
     def do_GET(self) -> None:
+        with suppress(ConnectionError):  # a reader that has closed the page
+            self._answer()
+
+    def _answer(self) -> None:
         # A page elsewhere may lead its host's name to this address: names of this machine alone are answered.
         if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
             self.send_error(403)
