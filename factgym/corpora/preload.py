@@ -6,8 +6,8 @@
 
 A process that is started by itself has some 85 MB of its own after its first query of a large corpus: modules, and the
 compiled kernels with numba. Here the server has loaded them; give an environment's module before this one to share it
-too. Importing this module loads numba where it is installed,
-and takes what exists out of garbage collection, which would write to every object and so copy its page.
+too. Importing this module loads numba where it is installed, and takes what exists out of garbage collection, which would
+write to every object and so copy its page.
 """
 
 from __future__ import annotations

@@ -12,8 +12,10 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +76,7 @@ class StoredBm25(Bm25Base):
         "_offsets",
         "_passages",
         "_scores",
+        "_slots",
         "_starts",
         "_stop",
         "_terms",
@@ -93,7 +96,9 @@ class StoredBm25(Bm25Base):
             for name in ("term_keys", "term_offsets", "data.csc.index", "indices.csc.index", "indptr.csc.index")
         )
         self._terms: MappedArray = corpus.folder[TERMS]
-        self._buffers: list[NDArray[np.float64]] = []  # zeros, each taken by one search at a time
+        # Zeros and two arrays of scratch, each taken by one search at a time.
+        self._buffers: list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.float64]]] = []
+        self._slots = (os.getpid(), BoundedSemaphore(core_count()))
         self._bounds: dict[int, float] = {}
         if len(corpus) >= COMPILED_FROM:
             kernels_module.start()
@@ -136,11 +141,21 @@ class StoredBm25(Bm25Base):
         bounds = np.array([self._bound(start, stop) for start, stop in ranges])
         starts, stops = np.array(ranges, np.int64).T.copy()
         best, positions = np.zeros(k), np.zeros(k, np.int64)
-        # An error on the way leaves a buffer with sums in it, which is not put back.
-        buffer = self._buffers.pop() if self._buffers else np.zeros(self._stop - self._first)
         postings = self._passages.array, self._scores.array
-        kernels.search(buffer, self._first, *postings, starts, stops, bounds, best, positions)
-        self._buffers.append(buffer)
+        # More threads than cores would gain nothing, and hold a buffer each. After a fork the parent's threads are gone
+        # with what they had taken.
+        if self._slots[0] != os.getpid():
+            self._slots = (os.getpid(), BoundedSemaphore(core_count()))
+        with self._slots[1]:
+            # An error on the way leaves a buffer with sums in it, which is not put back.
+            length = self._stop - self._first
+            buffer = (
+                self._buffers.pop()
+                if self._buffers
+                else (np.zeros(length), np.empty(length, np.int64), np.empty(length))
+            )
+            kernels.search(*buffer, self._first, *postings, starts, stops, bounds, best, positions)
+            self._buffers.append(buffer)
         return [
             Hit(self._ids[position], score)
             for position, score in zip(positions.tolist(), best.tolist(), strict=True)

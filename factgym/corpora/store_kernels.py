@@ -140,9 +140,16 @@ def _look_up(
             sums[i] += values[low]
 
 
-@_compiled(types.void(_SCORES, types.int64, _PASSAGES, _VALUES, _INTEGERS, _INTEGERS, _SCORES, _SCORES, _INTEGERS))
+@_compiled(
+    types.void(
+        *(_SCORES, _INTEGERS, _SCORES, types.int64, _PASSAGES, _VALUES),
+        *(_INTEGERS, _INTEGERS, _SCORES, _SCORES, _INTEGERS),
+    )
+)
 def search(
     buffer: NDArray[np.float64],
+    positions: NDArray[np.int64],
+    sums: NDArray[np.float64],
     first: int,
     passages: NDArray[np.int32],
     values: NDArray[np.float64],
@@ -154,7 +161,8 @@ def search(
 ) -> None:
     """Write the `len(best)` highest scores, descending, and their positions: MaxScore, term at a time.
 
-    buffer: zeros for the positions from `first` on; zeros again at the end. starts, stops: of each term's postings, in the
+    buffer: zeros for the positions from `first` on; zeros again at the end. positions, sums: scratch of the same length, of
+    which a query touches what it needs; a new one for each query would stay with the allocator, once a thread. starts, stops: of each term's postings, in the
     query's order. bounds: the largest score of each. hits: zeros; scores are 0 where there are fewer.
 
     Terms are added from the largest bound to the smallest, until those that are left cannot lift a passage without any of
@@ -166,15 +174,13 @@ def search(
     remaining = np.zeros(terms + 1)
     for j in range(terms - 1, -1, -1):
         remaining[j] = remaining[j + 1] + bounds[order[j]]
-    least, added, size, count = 0.0, 0, 0, 0
+    least, added, count = 0.0, 0, 0
     while added < terms and remaining[added] >= least:
         start, stop = starts[order[added]], stops[order[added]]
         _add(buffer, first, passages[start:stop], values[start:stop], best)
         least = max(least, best[-1] * _BELOW)
-        size += stop - start
         added += 1
 
-    positions, sums = np.empty(size, np.int64), np.empty(size)
     for term in order[:added]:
         reachable = least - remaining[added]
         count = _collect(buffer, first, passages[starts[term] : stops[term]], reachable, positions, sums, count)

@@ -1,8 +1,8 @@
 """Workers on this machine, without Ray: `on_processes`, the engine of `factgym eval … --workers N`.
 
-Each worker is a process that Python's multiprocessing starts afresh, with a pipe on which calls and their answers travel
-with a number. Corpora and indexes on disk are mapped into memory, so that the processes share their pages. A pipe that ends
-is the sign on both sides: a worker ends with the process that started it, however that ended, and a worker that was killed
+Each worker is a process with a pipe on which calls and their answers travel with a number. Workers are forked from a server
+of multiprocessing that has imported what they need, and the compiled kernels where this process has them, so that they
+share those pages as they share corpora and indexes on disk. A pipe that ends is the sign on both sides: a worker ends with the process that started it, however that ended, and a worker that was killed
 has its jobs played by another.
 """
 
@@ -13,11 +13,13 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from factgym.agents.agent import Agent
@@ -29,21 +31,28 @@ from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.processes import end_with_parent
+from factgym.corpora.build import ON_DISK_FROM
+from factgym.corpora.estimates import unpacked_bytes
+from factgym.corpora.store import is_stored_corpus
 
 _JOIN_SECONDS = 5.0
 
-_context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of whatever has been imported
+# A fork of this process would copy the threads' locks of whatever has been imported; the server has no threads.
+_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+_context: Any = multiprocessing.get_context(_METHOD)
 
 
 class _ProcessWorker:
-    """A `Worker` in a process of its own. Made and used on one event loop."""
+    """A `Worker` in a process of its own. Made and used on one event loop. modules: that workers share."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        if _METHOD == "forkserver":
+            _context.set_forkserver_preload([__name__, *modules])
         self._loop = asyncio.get_running_loop()
         self._numbers = count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._pipe, theirs = _context.Pipe()
-        self._process = _context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process = _context.Process(target=_serve, args=(theirs, dict(os.environ)), daemon=True)
         self._process.start()
         theirs.close()
         threading.Thread(target=self._listen, name="factgym-worker", daemon=True).start()
@@ -91,8 +100,24 @@ class _ProcessWorker:
         return WorkerLostError(f"process {self._process.pid} ended with exit code {self._process.exitcode}")
 
 
-def _serve(pipe: Connection) -> None:
-    """Answer the calls that come over a pipe until it ends; the whole of a worker's process."""
+def shared_modules(env: Env[Any]) -> list[str]:
+    """Return the modules that workers of an environment share."""
+    modules = [module for module in (type(env).__module__,) if module != "__main__"]
+    # Numba takes a second, and is worth it for a corpus on disk alone.
+    corpus = getattr(env.config, "corpus", None)
+    is_on_disk = isinstance(corpus, str | Path) and (
+        is_stored_corpus(corpus) or (Path(corpus).is_file() and unpacked_bytes(Path(corpus)) >= ON_DISK_FROM)
+    )
+    return [*modules, "factgym.corpora.preload"] if is_on_disk else modules
+
+
+def _serve(pipe: Connection, environ: Mapping[str, str]) -> None:
+    """Answer the calls that come over a pipe until it ends; the whole of a worker's process.
+
+    environ: the variables of the process that started it, where the server has those of its own start.
+    """
+    os.environ.clear()
+    os.environ.update(environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the driver answers it
     end_with_parent()
     asyncio.run(_answer_calls(pipe))
@@ -138,7 +163,9 @@ def on_processes(workers: int, agent: str, settings: Mapping[str, Any] | None = 
         todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
         if todo:
             recipe = recipe_of(env, agent, settings or {})
-            driver = Driver(_ProcessWorker, "this machine", recipe, env, run_agent, limits)
+            driver = Driver(
+                partial(_ProcessWorker, shared_modules(env)), "this machine", recipe, env, run_agent, limits
+            )
             await driver.run(min(workers, limits.concurrency, len(todo)), todo, keep, progress)
         return progress
 
