@@ -34,6 +34,11 @@ from factgym.core.errors import ConfigError
 if TYPE_CHECKING:
     from factgym.check.checker import Checker
 
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="FACTGYM_TOKEN", help="A secret that HTTP requests have to bring.", show_envvar=True),
+]
+
 serve_app = typer.Typer(
     help="Serve an environment or a corpus to programs that speak a protocol, or `factgym check` to people.",
     no_args_is_help=True,
@@ -60,29 +65,47 @@ def serve_mcp(
         Path | None, typer.Option(help="A run's folder for the finished episodes; continued if there.")
     ] = None,
     transport: Annotated[Literal["stdio", "http"], typer.Option(help="stdio, or streamable HTTP at /mcp.")] = "stdio",
-    host: Annotated[str, typer.Option(help="For HTTP.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="For HTTP; another than this machine's own should have a --token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="For HTTP; 0 takes a free one.")] = 8000,
+    max_sessions: Annotated[int, typer.Option(min=1, help="For HTTP: episodes at a time; one more is refused.")] = 64,
+    idle_seconds: Annotated[
+        float, typer.Option(min=0.1, help="For HTTP: a silent session is ended after them.")
+    ] = 1800,
+    token: Token = None,
 ) -> None:
     """Serve an environment, or a corpus, to clients of the Model Context Protocol. One session is one episode."""
     if (env is None) == (corpus is None):
         raise ConfigError("name an environment, or a corpus with --corpus: one of the two")
     if corpus is not None:
-        serve_mcp_corpus(corpus, index, transport, host, port)
+        serve_mcp_corpus(corpus, index, transport, host, port, token)
         return
     from factgym.integrations.mcp import Episodes, serve_http, serve_stdio
 
     assert env is not None
     config = parse_settings(settings, split=split, reward=reward, path=path)
-    with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out) as episodes:
+    limit = max_sessions if transport == "http" else None
+    with Episodes(env, config, task=task, seed=seed, show_reward=show_reward, out=out, max_running=limit) as episodes:
         if transport == "stdio":
             asyncio.run(serve_stdio(episodes))
-        else:
-            asyncio.run(
-                serve_http(episodes, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr))
-            )
+            return
+
+        def ready(url: str) -> None:
+            print(f"Serving {env} at {url}", file=sys.stderr, flush=True)
+            _warn_of_network(host, token)
+
+        asyncio.run(serve_http(episodes, host, port, ready, idle_seconds=idle_seconds, token=token))
 
 
-def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int) -> None:
+def _warn_of_network(host: str, token: str | None) -> None:
+    from factgym.integrations.frameworks import open_to_network_warning
+
+    if (warning := open_to_network_warning(host, token)) is not None:
+        print(warning, file=sys.stderr, flush=True)
+
+
+def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int, token: str | None) -> None:
     """Serve a corpus to clients of the Model Context Protocol."""
     from factgym.corpora.build import read_passages
     from factgym.integrations.mcp_corpus import CorpusServer, serve_http, serve_stdio
@@ -96,8 +119,9 @@ def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: 
 
     def ready(url: str) -> None:
         print(f"Serving {len(passages):,} passages at {url}", file=sys.stderr, flush=True)
+        _warn_of_network(host, token)
 
-    asyncio.run(serve_http(server, host, port, ready))
+    asyncio.run(serve_http(server, host, port, ready, token))
 
 
 @serve_app.command("openenv")
@@ -113,11 +137,13 @@ def serve_openenv(
     max_message_mb: Annotated[float, typer.Option(min=0.1, help="Largest message of a client, in megabytes.")] = 4,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Token = None,
     folder: Annotated[
         Path | None, typer.Option(help="Serve nothing; write the folder that `openenv validate` and `push` take.")
     ] = None,
 ) -> None:
     """Serve an environment to OpenEnv's clients. A connection is a session, and plays one episode at a time."""
+    from factgym.integrations.frameworks import with_token
     from factgym.integrations.openenv import app, serve, write_folder
 
     config = parse_settings(settings, split=split, reward=reward, path=path)
@@ -129,7 +155,12 @@ def serve_openenv(
     application = app(
         env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=limit
     )
-    asyncio.run(serve(application, host, port, lambda url: print(f"Serving {env} at {url}", file=sys.stderr), limit))
+
+    def ready(url: str) -> None:
+        print(f"Serving {env} at {url}", file=sys.stderr, flush=True)
+        _warn_of_network(host, token)
+
+    asyncio.run(serve(with_token(application, token), host, port, ready, limit))
 
 
 @serve_app.command("retrieval")
@@ -157,11 +188,13 @@ def serve_retrieval(
     replicas: Annotated[int, typer.Option(min=1, help="With --ray: processes that serve each part.")] = 1,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Token = None,
 ) -> None:
     """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
     from factgym.corpora.build import read_passages
     from factgym.corpora.index import Index, build_index
     from factgym.integrations.frameworks import serve_app as serve_asgi
+    from factgym.integrations.frameworks import with_token
     from factgym.integrations.retrieval import RetrievalLimits, RetrievalServer
 
     # OpenMP's threads spin while they wait for each other, which starves an encoder as soon as anything else needs the
@@ -179,6 +212,7 @@ def serve_retrieval(
 
     def ready(url: str) -> None:
         print(f"Serving {len(corpus):,} passages at {url}", file=sys.stderr, flush=True)
+        _warn_of_network(host, token)
 
     with ExitStack() as cluster:
         if ray is None:
@@ -190,7 +224,7 @@ def serve_retrieval(
 
             built = cluster.enter_context(ray_index(ray, source, index, shards=shards, replicas=replicas, **options))
         server = RetrievalServer(corpus, built, index, topk=topk, limits=limits)
-        asyncio.run(serve_asgi(server.app, host, port, ready))
+        asyncio.run(serve_asgi(with_token(server.app, token), host, port, ready))
 
 
 @serve_app.command("counts")
@@ -205,11 +239,13 @@ def serve_counts(
     max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 2000,
     host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Token = None,
 ) -> None:
     """Serve counts of words that occur together, in the form of infini-gram's API. `counter=URL` is CorVer's client."""
     from factgym.corpora.cooccurrence import open_counter
     from factgym.integrations.counts import CountServer
     from factgym.integrations.frameworks import serve_app as serve_asgi
+    from factgym.integrations.frameworks import with_token
 
     options = {} if tokenizer is None else {"tokenizer": tokenizer}
     counter = open_counter(index, semantics=semantics, window=window, **options)
@@ -218,8 +254,9 @@ def serve_counts(
 
     def ready(url: str) -> None:
         print(f"Serving counts of {title} at {url}", file=sys.stderr, flush=True)
+        _warn_of_network(host, token)
 
-    asyncio.run(serve_asgi(server.app, host, port, ready))
+    asyncio.run(serve_asgi(with_token(server.app, token), host, port, ready))
 
 
 @serve_app.command("check")
@@ -249,7 +286,8 @@ def serve_check(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
 ) -> None:
     """Serve `factgym check` as a web page and a JSON API: paste a text, choose documents, see verdicts and quotes."""
-    from factgym.integrations.check_server import CheckLimits, CheckServer, is_loopback
+    from factgym.integrations.check_server import CheckLimits, CheckServer
+    from factgym.integrations.frameworks import is_loopback
     from factgym.integrations.frameworks import serve_app as serve_asgi
 
     if token is None and not is_loopback(host):

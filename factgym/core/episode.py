@@ -57,7 +57,8 @@ class RewardReport:
 
 TaskT = TypeVar("TaskT", bound=Task)
 
-Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "error"]
+Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "abandoned", "error"]
+"""Why an episode ended. abandoned: its client went away, or was silent for too long; it is scored as it was."""
 
 
 @dataclass(frozen=True, slots=True)

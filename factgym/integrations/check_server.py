@@ -22,7 +22,6 @@ import secrets
 import threading
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass
-from ipaddress import ip_address
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
@@ -36,7 +35,7 @@ from factgym.check.checker import CheckedAnswer, Checker
 from factgym.check.report import page_values, to_dict
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
 from factgym.core.strict_json import clean_text
-from factgym.integrations.frameworks import framework_import
+from factgym.integrations.frameworks import MIN_TOKEN_CHARS, framework_import, is_loopback
 from factgym.integrations.retrieval import read_body
 
 with framework_import("check server", "serve", "starlette", "uvicorn"):
@@ -50,7 +49,6 @@ with framework_import("check server", "serve", "starlette", "uvicorn"):
 
 __all__ = ["MIN_TOKEN_CHARS", "CheckLimits", "CheckRequest", "CheckServer", "is_loopback"]
 
-MIN_TOKEN_CHARS = 16
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -59,14 +57,6 @@ _HEADERS = {
 _POLICY = STATIC_POLICY.replace("form-action 'none'", "form-action 'self'")
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine's own address, which no other machine reaches."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

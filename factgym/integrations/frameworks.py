@@ -8,6 +8,7 @@ offered by name; one that takes nothing else is left out.
 from __future__ import annotations
 
 import dataclasses
+import hmac
 import inspect
 import json
 import re
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache, partial, reduce
 from importlib import metadata
 from importlib.resources import files
+from ipaddress import ip_address
 from operator import or_
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -207,6 +209,51 @@ def _descriptions(cls: type[Any]) -> dict[str, str]:
             for name in re.split(r", | and ", fields):
                 descriptions[name] = description.partition(" Raises ")[0].strip()
     return descriptions
+
+
+MIN_TOKEN_CHARS = 16
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine's own address, which no other machine reaches."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def open_to_network_warning(host: str, token: str | None) -> str | None:
+    """A sentence where a server takes requests of other machines without a token, else None."""
+    if token is not None or is_loopback(host):
+        return None
+    return f"Warning: --host {host} opens the server to other machines without a --token."
+
+
+def with_token(app: Any, token: str | None) -> Any:
+    """An ASGI application that answers 401 to HTTP requests without the token; the application itself for no token.
+
+    Raises ConfigError for a token of less than `MIN_TOKEN_CHARS` characters.
+    """
+    if token is None:
+        return app
+    if len(token) < MIN_TOKEN_CHARS:
+        raise ConfigError(f"the token has {len(token)} characters; {MIN_TOKEN_CHARS} or more are needed")
+    expected = b"Bearer " + token.encode()
+
+    async def guarded(scope: Any, receive: Any, send: Any) -> None:
+        given = dict(scope.get("headers", ())).get(b"authorization", b"")
+        if scope["type"] == "lifespan" or hmac.compare_digest(given, expected):
+            await app(scope, receive, send)
+            return
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        body = b'{"detail": "The token is missing or wrong: send it as \'Authorization: Bearer TOKEN\'."}'
+        headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return guarded
 
 
 async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None], **options: Any) -> None:

@@ -28,7 +28,7 @@ from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
-from factgym.integrations.frameworks import framework_import, serve_app
+from factgym.integrations.frameworks import framework_import, serve_app, with_token
 from factgym.integrations.session import Session, message_texts, play_oracle
 
 with framework_import("MCP", "mcp", "mcp", "mcp_types"):
@@ -67,7 +67,8 @@ class Episodes:
 
     task: an id or index, for every session; else the tasks follow in the order that `seed` gives, as in `factgym eval`,
     and start again when all are played. out: a run's folder to which finished episodes are appended; an existing run
-    is continued with the tasks that it lacks. Raises the errors of `make` and `RunWriter`; use it as a context manager.
+    is continued with the tasks that it lacks. max_running: episodes at a time; `start` raises MCPError for one more.
+    Raises the errors of `make` and `RunWriter`; use it as a context manager.
     """
 
     def __init__(
@@ -79,7 +80,9 @@ class Episodes:
         seed: int = 0,
         show_reward: bool = False,
         out: Path | None = None,
+        max_running: int | None = None,
     ) -> None:
+        self.max_running = max_running
         self.session, self.show_reward = partial(Session, env_id, **(config or {})), show_reward
         self.template = self.session()
         env = self.template.env
@@ -101,6 +104,9 @@ class Episodes:
 
     def start(self) -> Rollout:
         """Start the next episode."""
+        if self.max_running is not None and len(self.running) >= self.max_running:
+            message = f"{self.max_running} sessions are open, as many as --max-sessions permits: try again later"
+            raise MCPError(types.INTERNAL_ERROR, message)
         rollout = Rollout(self, next(self._jobs))
         self.running.add(rollout)
         return rollout
@@ -110,6 +116,11 @@ class Episodes:
         self.running.discard(rollout)
         if self._writer is not None:
             self._writer.add(record(rollout.session.env, "mcp", rollout.job, rollout.log))
+
+    def end_idle(self, seconds: float) -> None:
+        """End the episodes whose clients have been silent for so long, as abandoned."""
+        for rollout in [rollout for rollout in self.running if rollout.idle_seconds >= seconds]:
+            rollout.disconnect()
 
     def close(self) -> None:
         """End the running episodes, and close the run's folder."""
@@ -228,11 +239,16 @@ class Rollout:
         self.episodes.finish(self)
 
     def disconnect(self) -> None:
-        """End the episode of a client that has gone: it is scored; an episode without a turn is dropped."""
+        """End the episode of a client that has gone as abandoned: it is scored; an episode without a turn is dropped."""
         self.episodes.running.discard(self)
         if self.session.env.episode.turns:
-            self.session.close()
+            self.session.close("abandoned")
             self._record_if_over()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since the last call; 0 while one is played."""
+        return 0.0 if self._sequential.locked() else time.perf_counter() - self._last_step
 
 
 class FactServer(Server[Any]):
@@ -352,8 +368,28 @@ async def run_stdio(server: Server[Any], close: Callable[[], None] = lambda: Non
 
 
 async def serve_http(
-    episodes: Episodes, host: str, port: int, ready: Callable[[str], None] = lambda url: None
+    episodes: Episodes,
+    host: str,
+    port: int,
+    ready: Callable[[str], None] = lambda url: None,
+    *,
+    idle_seconds: float = 1800.0,
+    token: str | None = None,
 ) -> None:
-    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free one; ready gets the URL."""
+    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM.
+
+    port: 0 for a free one; ready gets the URL. idle_seconds: after which the episode of a silent client ends as
+    abandoned. token: that every request has to bring.
+    """
+
+    async def watch() -> None:
+        while True:
+            await asyncio.sleep(min(idle_seconds / 4, 60.0))
+            episodes.end_idle(idle_seconds)
+
     app = FactServer(episodes).streamable_http_app(host=host)
-    await serve_app(app, host, port, lambda url: ready(f"{url}/mcp"))
+    watching = asyncio.create_task(watch())
+    try:
+        await serve_app(with_token(app, token), host, port, lambda url: ready(f"{url}/mcp"))
+    finally:
+        watching.cancel()

@@ -15,7 +15,7 @@ import factgym
 from factgym.core.calls import ToolCall
 from factgym.core.errors import FactgymError
 from factgym.core.strict_json import StrictJsonError, plain_json
-from factgym.integrations.frameworks import framework_import, serve_app
+from factgym.integrations.frameworks import framework_import, serve_app, with_token
 from factgym.integrations.mcp import run_stdio
 from factgym.tools.evidence import EvidenceState, PassageLibrary, list_passages, read, search
 from factgym.tools.toolbox import Toolbox
@@ -83,7 +83,13 @@ async def serve_stdio(server: CorpusServer) -> None:
 
 
 async def serve_http(
-    server: CorpusServer, host: str, port: int, ready: Callable[[str], None] = lambda url: None
+    server: CorpusServer,
+    host: str,
+    port: int,
+    ready: Callable[[str], None] = lambda url: None,
+    token: str | None = None,
 ) -> None:
     """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free one."""
-    await serve_app(server.streamable_http_app(host=host), host, port, lambda url: ready(f"{url}/mcp"))
+    await serve_app(
+        with_token(server.streamable_http_app(host=host), token), host, port, lambda url: ready(f"{url}/mcp")
+    )
