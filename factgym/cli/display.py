@@ -93,8 +93,16 @@ class Display(AbstractContextManager["Display"]):
 
 
 def status(progress: Progress) -> str:
-    """The counters as text: `120/200 done · 64 running · reward 0.512 · 3 errors · 1,204 tokens/s · 0:41 left`."""
+    """The counters as text: `120/200 done · 64 running · 512 turns · reward 0.512 · 3 errors · 1,204 tokens/s · 0:41 left`.
+
+    Requests are shown where the agent makes any, with those that were repeated.
+    """
     parts = [f"{progress.before + progress.done:,}/{progress.total:,} done", f"{progress.running:,} running"]
+    if progress.turns:
+        parts.append(f"{progress.turns:,} turn{'s' * (progress.turns != 1)}")
+    if progress.requests:
+        retries = f" ({progress.retries:,} retried)" if progress.retries else ""
+        parts.append(f"{progress.requests:,} request{'s' * (progress.requests != 1)}{retries}")
     if progress.reward is not None:
         parts.append(f"reward {progress.reward:.3f}")
     parts.append(f"{progress.errors:,} error{'s' * (progress.errors != 1)}")

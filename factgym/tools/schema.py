@@ -15,7 +15,6 @@ from typing import Annotated, Any, NotRequired, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-from pydantic_core import SchemaValidator, core_schema
 from typing_extensions import TypedDict
 
 JsonSchema = dict[str, Any]
@@ -103,71 +102,6 @@ def _simplify(schema: JsonSchema, definitions: Mapping[str, JsonSchema]) -> Json
     if "anyOf" in schema:
         schema = {**schema, "anyOf": [_simplify(arm, definitions) for arm in schema["anyOf"]]}
     return {keyword: schema[keyword] for keyword in _KEYWORDS if keyword in schema}
-
-
-_CORE_KEYWORDS = {
-    "string": {"minLength": "min_length", "maxLength": "max_length"},
-    "number": {"minimum": "ge", "maximum": "le"},
-    "array": {"minItems": "min_length", "maxItems": "max_length"},
-    "object": {},
-}
-"""Type -> its bounds, in JSON Schema and in pydantic's core schema."""
-
-
-def schema_test(schema: JsonSchema) -> Callable[[Any], bool]:
-    """Compile a schema that exists as JSON to a fast test of plain JSON data, which accepts nothing that the schema rejects.
-
-    It has closed objects, arrays, strings, numbers and choices of strings, and may have `if`, `then` and `else` that
-    name required, constant and forbidden properties. Raises TypeError for any other.
-    """
-    test = SchemaValidator(_core_schema(schema)).isinstance_python
-    if "if" not in schema:
-        return test
-    condition, then, otherwise = (_property_test(schema.get(keyword, {})) for keyword in ("if", "then", "else"))
-    return lambda value: test(value) and (then if condition(value) else otherwise)(value)
-
-
-def _core_schema(schema: JsonSchema) -> core_schema.CoreSchema:
-    kind, choices = schema.get("type", ""), schema.get("enum")
-    bounds = _CORE_KEYWORDS.get(kind)
-    structure = {"object": {"properties", "required", "additionalProperties"}, "array": {"items"}}.get(kind, set())
-    notes = {"$schema", "$id", "title", "description", "type", "enum", "if", "then", "else"}
-    if bounds is None or schema.keys() - notes - bounds.keys() - structure:
-        raise TypeError(f"no fast test for the schema {schema!r:.200}")
-    options: dict[str, Any] = {name: schema[keyword] for keyword, name in bounds.items() if keyword in schema}
-    if choices is not None:
-        if kind != "string" or options:
-            raise TypeError(f"no fast test for the choices {schema!r:.200}")
-        return core_schema.literal_schema(choices)
-    if kind == "object":
-        if schema.get("additionalProperties") is not False:
-            raise TypeError("no fast test for an object that is open: additionalProperties is false")
-        fields = {
-            name: core_schema.typed_dict_field(_core_schema(inner), required=name in schema.get("required", ()))
-            for name, inner in schema["properties"].items()
-        }
-        return core_schema.typed_dict_schema(fields, extra_behavior="forbid", strict=True)
-    if kind == "array":
-        return core_schema.list_schema(_core_schema(schema["items"]), strict=True, **options)
-    make = core_schema.str_schema if kind == "string" else core_schema.float_schema
-    return make(strict=True, **options)
-
-
-def _property_test(schema: JsonSchema) -> Callable[[Any], bool]:
-    """Return a test of an object by names alone: of those that are required, constant (`const`) or forbidden (`false`)."""
-    properties = schema.get("properties", {})
-    required = frozenset(schema.get("required", ()))
-    constants = {name: inner["const"] for name, inner in properties.items() if inner is not False}
-    forbidden = properties.keys() - constants.keys()
-    if schema.keys() - {"properties", "required"} or any(properties[name].keys() != {"const"} for name in constants):
-        raise TypeError(f"no fast test for the condition {schema!r:.200}")
-    if not all(isinstance(value, str) for value in constants.values()):
-        raise TypeError(f"no fast test for a constant that is no text: {schema!r:.200}")
-    return lambda value: (
-        required <= value.keys()
-        and forbidden.isdisjoint(value)
-        and all(value.get(name, constant) == constant for name, constant in constants.items())
-    )
 
 
 def compact_schema(schema: JsonSchema) -> JsonSchema:

@@ -105,6 +105,7 @@ def test_what_the_policy_tells_of_its_replies_is_recorded(env):
     assert all("completion" not in message for message in episode["messages"])
     assert episode["usage"] == {"prompt_tokens": 100, "completion_tokens": 7, "reasoning_tokens": 2, "requests": 2}
     assert progress.tokens == 107
+    assert (progress.turns, progress.requests, progress.retries) == (2, 2, 1)
     for turn in episode["turns"]:
         assert turn["sent"] is None and turn["tools"] is None
         assert set(turn["seconds"]) == {"model", "tool", "environment"}

@@ -30,6 +30,10 @@ def now(monkeypatch):
 def test_the_counters_in_words(now):
     progress = Progress(200, before=20, running=64)
     assert status(progress) == "20/200 done · 64 running · 0 errors"
+    for completion in (None, {"requests": 3, "retries": [{"cause": "server", "waited": 1.0}] * 2}, {}):
+        progress.add_turn(completion)
+    assert status(progress) == "20/200 done · 64 running · 3 turns · 3 requests (2 retried) · 0 errors"
+    progress.turns = progress.requests = progress.retries = 0
     progress.started = now - 10
     for _ in range(89):
         progress.add(record())

@@ -83,7 +83,14 @@ class Driver:
         """Play all jobs with this many workers at a time."""
         size, extra = divmod(self.limits.concurrency, workers)
         sizes = [size + (number < extra) for number in range(workers)]
-        playing = asyncio.ensure_future(run_jobs_with(self._play, jobs, keep, self.limits, progress))
+
+        async def play(job: Job) -> Outcome:
+            outcome = await self._play(job)
+            for turn in outcome[0]["turns"]:
+                progress.add_turn(turn["completion"])
+            return outcome
+
+        playing = asyncio.ensure_future(run_jobs_with(play, jobs, keep, self.limits, progress))
         serving = asyncio.ensure_future(gather_all(self._serve(size) for size in sizes))
         try:
             await asyncio.wait((playing, serving), return_when=asyncio.FIRST_COMPLETED)

@@ -71,34 +71,32 @@ def export_sft(
     """
     options = options or SftOptions()
     source, summary = Source(runs, mixed, options.allow_oracle, options.allow_evaluation_split), Summary(out, "line")
-    with atomic_file(out, force) as file:
-        chosen = _choose(source, options, summary)
-        for index, episode in source.second_pass():
-            if index in chosen:
-                for conversation in conversations(episode, options.form):
-                    line: dict[str, Any] = {"messages": conversation.messages}
-                    line |= {"tools": conversation.tools} if conversation.tools else {}
-                    line |= {name: episode[name] for name in ("env", "task", "sample")}
-                    line["reward"] = episode["reward"]["total"]
-                    line |= {} if conversation.turn is None else {"turn": conversation.turn}
-                    file.write(json_line(line))
-                    summary.lines += 1
-        summary.exported = len(chosen)
+    with atomic_file(out, force) as file, tempfile.TemporaryFile(dir=Path(file.name).parent) as spool:
+        for start, size in _choose(source, options, summary, spool):
+            spool.seek(start)
+            file.write(spool.read(size))
         summary.check_not_empty()
     return summary
 
 
-def _choose(source: Source, options: SftOptions, summary: Summary) -> set[EpisodeIndex]:
-    """The episodes to write; of each only index, total and a digest against doubles are held."""
-    by_task: dict[Hashable, list[tuple[float, EpisodeIndex]]] = defaultdict(list)
+Span = tuple[int, int]
+"""Start and size of an episode's lines in a spool, in bytes."""
+
+
+def _choose(source: Source, options: SftOptions, summary: Summary, spool: IO[bytes]) -> list[Span]:
+    """Write the lines of the episodes that qualify to a spool, and return those to export, in order.
+
+    Of each episode only span, total and a digest against doubles are held.
+    """
+    by_task: dict[Hashable, list[tuple[float, Span, int]]] = defaultdict(list)
     digests: set[bytes] = set()
-    for index, episode in source.first_pass():
+    for _, episode in source.first_pass():
         summary.episodes += 1
         reason = options.objection(episode)
+        lines: list[bytes] = []
         if reason is None:
             try:
-                parts = conversations(episode, options.form)
-                digest = _digest([[episode["env"], part.tools, part.messages] for part in parts])
+                lines, digest = _sft_lines(episode, options.form)
                 reason = "identical to an earlier one" if digest in digests else None
                 digests.add(digest)
             except StrictJsonError:
@@ -107,14 +105,33 @@ def _choose(source: Source, options: SftOptions, summary: Summary) -> set[Episod
             summary.left_out[reason] += 1
         else:
             task = (episode["env"], episode["version"], episode["split"], episode["task"])
-            by_task[task].append((episode["reward"]["total"], index))
+            span = spool.tell(), spool.write(b"".join(lines))
+            by_task[task].append((episode["reward"]["total"], span, len(lines)))
     if options.best is not None:
         for ranked in by_task.values():
             ranked.sort(key=lambda item: (-item[0], item[1]))
             summary.left_out["not among the best of their task"] += len(ranked[options.best :])
             del ranked[options.best :]
     summary.left_out = +summary.left_out
-    return {index for ranked in by_task.values() for _, index in ranked}
+    summary.exported = sum(map(len, by_task.values()))
+    summary.lines = sum(lines for ranked in by_task.values() for *_, lines in ranked)
+    return sorted(span for ranked in by_task.values() for _, span, _ in ranked)
+
+
+def _sft_lines(episode: Episode, form: Form) -> tuple[list[bytes], bytes]:
+    """Return an episode's lines, and a digest of what a model would learn from them."""
+    lines: list[bytes] = []
+    digest = blake2b(digest_size=16)
+    for conversation in conversations(episode, form):
+        line: dict[str, Any] = {"messages": conversation.messages}
+        line |= {"tools": conversation.tools} if conversation.tools else {}
+        content = json_line(line | {"env": episode["env"]})
+        about = {"task": episode["task"], "sample": episode["sample"], "reward": episode["reward"]["total"]}
+        about |= {} if conversation.turn is None else {"turn": conversation.turn}
+        digest.update(content)
+        # One object of both: the messages, which are nearly all of it, are encoded once for line and digest.
+        lines.append(content.rstrip()[:-1] + b"," + json_line(about)[1:])
+    return lines, digest.digest()
 
 
 Pair = tuple["_Sample", "_Sample"]

@@ -112,6 +112,8 @@ async def _play_turns(env: Env[Any], policy: Policy, log: Log, act: Call, step: 
         turn.model_seconds = after - before
         turn.completion = read_completion(reply)
         log.acts.append(turn)
+        if log.progress is not None:
+            log.progress.add_turn(turn.completion)
         await step(env.step, reply)
         turn.step_seconds = clock() - after
         turn.tool_seconds = env.episode.tool_seconds
@@ -205,8 +207,9 @@ async def run_jobs(
     raises. The agent is not closed.
     """
     limits = limits or Limits()
-    with closing(EpisodeRunner(env, agent, limits.episode_timeout)) as runner:
-        return await run_jobs_with(runner.play, jobs, keep, limits, progress or Progress(0))
+    progress = progress or Progress(0)
+    with closing(EpisodeRunner(env, agent, limits.episode_timeout, progress)) as runner:
+        return await run_jobs_with(runner.play, jobs, keep, limits, progress)
 
 
 async def run_jobs_with(
@@ -256,11 +259,13 @@ async def run_jobs_with(
 class EpisodeRunner:
     """Plays jobs, any number at a time, each in an environment of its own. The agent is not closed with it.
 
-    episode_timeout: see `Limits`.
+    episode_timeout: see `Limits`. progress: counters that are told of each turn as it is played.
     """
 
-    def __init__(self, env: Env[Any], agent: Agent, episode_timeout: float | None = None) -> None:
-        self._env, self._agent, self._timeout = env, agent, episode_timeout
+    def __init__(
+        self, env: Env[Any], agent: Agent, episode_timeout: float | None = None, progress: Progress | None = None
+    ) -> None:
+        self._env, self._agent, self._timeout, self._progress = env, agent, episode_timeout, progress
         self._free: list[Env[Any]] = []
         self._pools: list[ThreadPoolExecutor] = []
         self._act = self._caller(agent.threads)
@@ -268,7 +273,7 @@ class EpisodeRunner:
 
     async def play(self, job: Job) -> Outcome:
         """Play a job; an episode that takes too long is recorded as an error."""
-        env, log = self._free.pop() if self._free else copy.deepcopy(self._env), Log()
+        env, log = self._free.pop() if self._free else copy.deepcopy(self._env), Log(progress=self._progress)
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 outcome = await play(env, self._agent, job, act=self._act, step=self._step, log=log)

@@ -42,7 +42,8 @@ class Progress:
     """Counters of a run, which the engine updates and a display reads; of episodes unless noted otherwise.
 
     total: planned. before: of these, finished by earlier calls of a resumed run. done: by this call, errors included.
-    earned: sum of the rewards of the `scored`. tokens: prompt and completion tokens of this call. started: on
+    earned: sum of the rewards of the `scored`. tokens: prompt and completion tokens of this call. turns, requests,
+    retries: so far, of running episodes too; worker processes report those of an episode at its end. started: on
     `time.monotonic`'s clock.
     """
 
@@ -55,6 +56,9 @@ class Progress:
     earned: float = 0.0
     tokens: int = 0
     errors_in_row: int = 0
+    turns: int = 0
+    requests: int = 0
+    retries: int = 0
     started: float = field(default_factory=time.monotonic)
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -71,6 +75,13 @@ class Progress:
         if total is not None:
             self.scored += 1
             self.earned += total
+
+    def add_turn(self, completion: Mapping[str, Any] | None) -> None:
+        """Count a turn by the completion of its reply, which tells of requests where there were any."""
+        self.turns += 1
+        if completion:
+            self.requests += completion.get("requests", 1)
+            self.retries += len(completion.get("retries", ()))
 
     @property
     def reward(self) -> float | None:

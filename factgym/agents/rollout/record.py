@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import factgym
-from factgym.agents.rollout.jobs import Job
+from factgym.agents.rollout.jobs import Job, Progress
 from factgym.core.config import AtLeastOne, FiniteFloat
 from factgym.core.env import Env
 from factgym.core.episode import Turn
@@ -50,13 +50,14 @@ class Act:
 class Log:
     """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it.
 
-    secrets: texts of the agent's settings that the record must not hold.
+    secrets: texts of the agent's settings that the record must not hold. progress: counters that are told of each turn.
     """
 
     acts: list[Act] = field(default_factory=list)
     error: dict[str, str] | None = None
     seconds: float = 0.0
     secrets: tuple[str, ...] = ()
+    progress: Progress | None = None
 
 
 def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:

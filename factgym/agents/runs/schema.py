@@ -15,6 +15,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from factgym.core.errors import DataError
+from factgym.core.fast_schema import Test, schema_test
 from factgym.core.messages import message_text
 
 if TYPE_CHECKING:
@@ -35,10 +36,15 @@ def schema() -> dict[str, Any]:
 
 def validate(record: Mapping[str, Any]) -> None:
     """Check a record. Raises DataError that names the path of the first fault."""
-    error = next(_validator().iter_errors(record), None)
+    error = None if _fits()(record) else next(_validator().iter_errors(record), None)
     path, message = _explain(error) if error is not None else next(_faults(record), ("", ""))
     if message:
         raise DataError(f"{path or 'the record'}: {message} (see {_FILE} of factgym.agents.runs)")
+
+
+@cache
+def _fits() -> Test:
+    return schema_test(cast(dict[str, Any], _validator().schema))
 
 
 @cache
@@ -72,7 +78,8 @@ def _faults(record: Mapping[str, Any]) -> Iterator[Fault]:
             yield where, f"{index} is not the index of a policy's message"
         elif not start <= end <= len(message_text(record["messages"][index])):
             yield where, f"[{start}, {end}) lies outside of message {index}"
-    yield from _not_finite(record, [])
+    if not _is_finite(record):
+        yield from _not_finite(record, [])
 
 
 def _turn_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
@@ -94,6 +101,20 @@ def _turn_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _is_reply(record: Mapping[str, Any], index: int) -> bool:
     return index < len(record["messages"]) and record["messages"][index]["role"] == "assistant"
+
+
+def _is_finite(record: Mapping[str, Any]) -> bool:
+    """Whether every number is finite: a quick walk, which keeps no path."""
+    stack: list[Any] = [record]
+    while stack:
+        value = stack.pop()
+        for item in value.values() if isinstance(value, dict) else value:
+            kind = type(item)
+            if kind is dict or kind is list:
+                stack.append(item)
+            elif kind is float and not math.isfinite(item):
+                return False
+    return True
 
 
 def _not_finite(value: Any, path: list[str | int]) -> Iterator[Fault]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from factgym.core.action import ParsedAction
 from factgym.core.calls import CallError, ToolCall, visible_text
+from factgym.core.fast_schema import schema_test
 from factgym.core.messages import ToolSchema
 from factgym.core.strict_json import DEFAULT_LIMITS
 from factgym.rewards.seva.grounding import occurs
@@ -30,7 +31,7 @@ from factgym.rewards.seva.output import (
     SevaOutput,
     read_output,
 )
-from factgym.tools.schema import compact_schema, schema_test
+from factgym.tools.schema import compact_schema
 from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
