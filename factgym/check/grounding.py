@@ -346,7 +346,12 @@ def read_run_claims(run: Run) -> tuple[str, tuple[Claim, ...]]:
         name = str(metrics.get("data_set") or "")
         if name not in FOLDED:
             raise DataError(f"{run.folder}: no run of the grounding benchmark")
-        claims.append(_claim_of(metrics))
+        try:
+            claims.append(_claim_of(metrics))
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{run.folder}: an episode of {name} lacks facts of the benchmark ({error!r:.80})"
+            ) from None
     if not claims:
         raise DataError(f"{run.folder}: holds no scored episode")
     return name, tuple(claims)

@@ -364,13 +364,7 @@ def _scifact_example(claim: _SciFactClaim, abstracts: Mapping[str, SplitDocument
 def _scifact_claim(row: Row) -> _SciFactClaim:
     id_, text = str(row.values.get("id", ""))[:80], row.text("claim", MAX_CLAIM_CHARS)
     if "evidence" in row.values:
-        value = row.values["evidence"]
-        entries = [
-            (str(document), str(rationale.get("label")), tuple(rationale.get("sentences", ())))
-            for document, rationales in (value.items() if isinstance(value, dict) else ())
-            for rationale in rationales
-            if isinstance(rationale, dict)
-        ]
+        entries = list(_rationales(row))
         cited = tuple(map(str, row.entries("cited_doc_ids")))
     else:
         # CSV of the data set's viewer: a row for each rationale, arrays as NumPy prints them.
@@ -383,12 +377,29 @@ def _scifact_claim(row: Row) -> _SciFactClaim:
     return _SciFactClaim(id_, text, cited, entries)
 
 
+def _rationales(row: Row) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    """Yield document, label and sentence numbers of each rationale of a line in the authors' layout."""
+    evidence = row.values["evidence"]
+    for document, rationales in evidence.items() if isinstance(evidence, dict) else ():
+        for rationale in rationales if isinstance(rationales, list) else (None,):
+            values: dict[str, Any] = rationale if isinstance(rationale, dict) else {}
+            numbers = values.get("sentences")
+            if not isinstance(numbers, list) or not all(type(n) is int for n in numbers):
+                raise row.error(
+                    "'evidence' must hold lists of objects with 'sentences', a list of numbers, and 'label'"
+                )
+            yield str(document), str(values.get("label")), tuple(numbers)
+
+
 def _abstract(row: Row) -> list[str]:
     """Return the sentences of an abstract: a list, or the text in which NumPy prints one."""
     value = row.values.get("abstract")
     if isinstance(value, list) and all(isinstance(text, str) for text in value):
         return value
-    texts = [ast.literal_eval(match[0]) for match in _QUOTED.finditer(value)] if isinstance(value, str) else []
+    try:
+        texts = [ast.literal_eval(match[0]) for match in _QUOTED.finditer(value)] if isinstance(value, str) else []
+    except (SyntaxError, ValueError):
+        texts = []
     if not texts:
         raise row.error("'abstract' must be a list of sentences")
     return texts
@@ -446,6 +457,8 @@ def _response(row: Row) -> LabelledResponse:
         label = entry.get("sentence_factuality_label")
         labels.append((sentence.text("text", MAX_CLAIM_CHARS), label if isinstance(label, bool) else None))
         for texts in sentence.entries("auto_evidence"):
+            if not isinstance(texts, list):
+                raise sentence.error("'auto_evidence' must be a list of lists of texts")
             snippets.update(dict.fromkeys(text for text in texts if isinstance(text, str) and text.strip()))
     passages = [
         passage

@@ -58,6 +58,12 @@ def test_the_layout_of_llm_aggrefact_is_scored_as_its_authors_do(aggrefact: Path
     # Recorded runs say all that the scores need.
     again = BENCHMARK.run(Request(runs=(tmp_path / "out" / "aggrefact" / "nli",)))
     assert again.results[1].report == nli
+    file = tmp_path / "out" / "aggrefact" / "nli" / "episodes.jsonl"
+    text = file.read_text("utf-8")
+    for change, message in (('"sets"', "lacks facts of the benchmark"), ('"data_set"', "no run of the grounding")):
+        file.write_text(text.replace(change, '"other"'), "utf-8")
+        with pytest.raises(DataError, match=message):
+            BENCHMARK.run(Request(runs=(file.parent,)))
 
 
 @pytest.mark.data

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.claims import ClaimExample, GoldFact
-from factgym.datasets.grounding import read_claims
+from factgym.datasets.grounding import read_claims, read_responses
 
 WICE = {
     "label": "partially_supported",
@@ -143,7 +144,17 @@ def test_scifact_in_its_authors_layout(tmp_path: Path) -> None:
         )
     with pytest.raises(DataError, match="claim 1 cites '7', which the corpus does not hold"):
         read_claims("scifact", scifact_folder(tmp_path, claims, {8: ["a b"]}), seed=2)
+    claims[0]["evidence"] = {"7": [{"sentences": ["1"], "label": "SUPPORT"}]}
+    with pytest.raises(DataError, match="must hold lists of objects with 'sentences'"):
+        read_claims("scifact", scifact_folder(tmp_path, claims, {7: ["a b"]}), seed=4)
     (tmp_path / "corpus.jsonl").unlink()
+    (tmp_path / "corpus.csv").write_text("doc_id,title,abstract\n7,A study,\"['bad \\x escape.']\"\n", "utf-8")
+    claims[0]["evidence"] = {}
+    scifact_claims = "\n".join(map(json.dumps, claims))
+    (tmp_path / "claims_dev.jsonl").write_text(scifact_claims, "utf-8")
+    with pytest.raises(DataError, match="'abstract' must be a list of sentences"):
+        read_claims("scifact", tmp_path, seed=5)
+    (tmp_path / "corpus.csv").unlink()
     with pytest.raises(DataError, match=r"holds no corpus\.jsonl or"):
         read_claims("scifact", tmp_path, seed=3)
 
@@ -194,6 +205,27 @@ def test_marked_sentences_are_those_of_the_files(data_dir: Path) -> None:
     for example in read_claims("fm2", data_dir):
         gold = {" ".join(entry["text"].split()) for entry in fm2[example.id]["gold_evidence"]}
         assert set(quotes(example, example.claims[0].facts)) == gold
+
+
+@pytest.mark.data
+def test_answers_with_labelled_sentences(data_dir: Path, tmp_path: Path) -> None:
+    responses = read_responses(data_dir)
+    rows = read_lines(data_dir / "factcheck_gpt" / "factcheck-GPT-benchmark.jsonl")
+    assert len(responses) == 94
+    assert Counter(response.label for response in responses) == {False: 68, True: 24, None: 2}
+    labels = Counter(label for response in responses for _, label in response.sentences)
+    assert labels == {True: 148, False: 129, None: 34}
+    for response, row in zip(responses, rows, strict=True):
+        assert [text for text, _ in response.sentences] == [
+            entry["text"].strip() for entry in row["sentences"].values()
+        ]
+        # Lone marks between sentences are left out.
+        evidence = "".join(re.sub(r"[\W_]", "", passage.text) for passage in response.passages)
+        snippets = [text for entry in row["sentences"].values() for texts in entry["auto_evidence"] for text in texts]
+        assert all(re.sub(r"[\W_]", "", text) in evidence for text in snippets)
+    bad = {**rows[0], "sentences": {"s": {"text": "x", "auto_evidence": [3]}}}
+    with pytest.raises(DataError, match="must be a list of lists of texts"):
+        read_responses(write(tmp_path, bad))
 
 
 def read_lines(file: Path) -> list[dict[str, Any]]:
