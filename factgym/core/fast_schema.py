@@ -7,7 +7,9 @@ test fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import ge, le
 from types import NoneType
 from typing import Any
 
@@ -26,9 +28,15 @@ _KINDS: Mapping[str, Kinds] = {
 }
 _ALL_KINDS = frozenset().union(*_KINDS.values())
 _NOTES = frozenset({"$schema", "$id", "$defs", "title", "description", "default"})
-_SIZES = {"minLength": (str, 1), "maxLength": (str, -1), "minItems": (list, 1), "maxItems": (list, -1)}
-"""Keyword of a length -> the type that it applies to, and 1 for a lower bound or -1 for an upper one."""
-_BOUNDS = {"minimum": 1, "maximum": -1}
+_LIMITS: Mapping[str, tuple[Kinds, Callable[[Any], Any], Callable[[Any, Any], bool]]] = {
+    "minLength": (_KINDS["string"], len, ge),
+    "maxLength": (_KINDS["string"], len, le),
+    "minItems": (_KINDS["array"], len, ge),
+    "maxItems": (_KINDS["array"], len, le),
+    "minimum": (_KINDS["number"], lambda value: value, ge),
+    "maximum": (_KINDS["number"], lambda value: value, le),
+}
+"""Keyword of a limit -> the types that it applies to, what is measured, and how that compares with the limit."""
 
 
 def schema_test(schema: Mapping[str, Any]) -> Test:
@@ -52,49 +60,50 @@ def _compile(schema: Mapping[str, Any] | bool, root: Mapping[str, Any]) -> tuple
         return _compile(root["$defs"][name], root)
     named = schema.get("type", tuple(_KINDS))
     kinds = frozenset().union(*(_KINDS[name] for name in ([named] if isinstance(named, str) else named)))
-    tests = [test for build in (_choices, _sizes, _object, _array, _combined) if (test := build(schema, root))]
-    keywords = {"type", "const", "enum", *_SIZES, *_BOUNDS, *_OBJECT, *_ARRAY, *_COMBINED}
-    if unknown := schema.keys() - keywords - _NOTES:
+    if unknown := schema.keys() - _NOTES - {"type", "const", "enum", *_LIMITS, *_OBJECT, *_ARRAY, *_COMBINED}:
         raise TypeError(f"no fast test for the keywords {', '.join(sorted(unknown))}")
-    if len(tests) < 2:
-        return kinds, (tests[0] if tests else None)
+    tests = [
+        *_choices(schema),
+        *_limits(schema),
+        *_object(schema, root),
+        *_array(schema, root),
+        *_combined(schema, root),
+    ]
+    return kinds, (reduce(_both, tests) if tests else None)
 
-    return kinds, lambda value: all(test(value) for test in tests)
+
+def _both(first: Test, second: Test) -> Test:
+    return lambda value: first(value) and second(value)
 
 
-def _choices(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
+def _either(first: Test, second: Test) -> Test:
+    return lambda value: first(value) or second(value)
+
+
+def _choices(schema: Mapping[str, Any]) -> Iterator[Test]:
     if "const" not in schema and "enum" not in schema:
-        return None
+        return
     choices = [schema["const"]] if "const" in schema else schema["enum"]
     if ("const" in schema and "enum" in schema) or not all(type(value) in (str, int, NoneType) for value in choices):
         raise TypeError(f"no fast test for the choices {schema!r:.200}")
-    return lambda value: value in choices and type(value) is not bool  # True equals 1 in Python, and not in JSON
+    yield lambda value: value in choices and type(value) is not bool  # True equals 1 in Python, and not in JSON
 
 
-def _sizes(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
-    sizes = [(*_SIZES[keyword], schema[keyword]) for keyword in _SIZES if keyword in schema]
-    bounds = [(_BOUNDS[keyword], schema[keyword]) for keyword in _BOUNDS if keyword in schema]
-    if not sizes and not bounds:
-        return None
+def _limits(schema: Mapping[str, Any]) -> Iterator[Test]:
+    def limited(kinds: Kinds, measure: Callable[[Any], Any], fits: Callable[[Any, Any], bool], limit: Any) -> Test:
+        return lambda value: type(value) not in kinds or fits(measure(value), limit)
 
-    def test(value: Any) -> bool:
-        kind = type(value)
-        for applies, sign, limit in sizes:
-            if kind is applies and sign * len(value) < sign * limit:
-                return False
-        if bounds and kind in (int, float):
-            return all(sign * value >= sign * limit for sign, limit in bounds)
-        return True
-
-    return test
+    for keyword, (kinds, measure, fits) in _LIMITS.items():
+        if keyword in schema:
+            yield limited(kinds, measure, fits, schema[keyword])
 
 
 _OBJECT = ("properties", "required", "additionalProperties")
 
 
-def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
+def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
     if not any(keyword in schema for keyword in _OBJECT):
-        return None
+        return
     required = tuple(schema.get("required", ()))
     properties = {name: _compile(inner, root) for name, inner in schema.get("properties", {}).items()}
     other = _compile(schema.get("additionalProperties", True), root)
@@ -111,15 +120,15 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
                 return False
         return True
 
-    return test
+    yield test
 
 
 _ARRAY = ("items", "prefixItems")
 
 
-def _array(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
+def _array(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
     if not any(keyword in schema for keyword in _ARRAY):
-        return None
+        return
     first = [_compile(inner, root) for inner in schema.get("prefixItems", ())]
     kinds, inner = _compile(schema.get("items", True), root)
 
@@ -134,27 +143,25 @@ def _array(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
                 return False
         return True
 
-    return test
+    yield test
 
 
 _COMBINED = ("anyOf", "allOf", "not", "if", "then", "else")
 
 
-def _combined(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Test | None:
-    def compile_whole(inner: Mapping[str, Any] | bool) -> Test:
+def _combined(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
+    def compiled(inner: Mapping[str, Any] | bool) -> Test:
         kinds, test = _compile(inner, root)
         return lambda value: type(value) in kinds and (test is None or test(value))
 
-    parts: list[Test] = [compile_whole(inner) for inner in schema.get("allOf", ())]
+    def conditional(condition: Test, then: Test, otherwise: Test) -> Test:
+        return lambda value: then(value) if condition(value) else otherwise(value)
+
+    yield from map(compiled, schema.get("allOf", ()))
     if "anyOf" in schema:
-        arms = [compile_whole(inner) for inner in schema["anyOf"]]
-        parts.append(lambda value: any(arm(value) for arm in arms))
+        yield reduce(_either, map(compiled, schema["anyOf"]))
     if "not" in schema:
-        refused = compile_whole(schema["not"])
-        parts.append(lambda value: not refused(value))
+        refused = compiled(schema["not"])
+        yield lambda value: not refused(value)
     if "if" in schema:
-        condition, then, otherwise = (compile_whole(schema.get(name, True)) for name in ("if", "then", "else"))
-        parts.append(lambda value: (then if condition(value) else otherwise)(value))
-    if not parts:
-        return None
-    return lambda value: all(part(value) for part in parts)
+        yield conditional(*(compiled(schema.get(name, True)) for name in ("if", "then", "else")))
