@@ -30,6 +30,11 @@ CheckAgent = Annotated[
     ),
 ]
 
+CalibrationFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Confidences of agents, from factgym benchmark grounding --set calibrate=FILE."),
+]
+
 
 def check(
     source: Annotated[
@@ -51,12 +56,7 @@ def check(
     fail_on: Annotated[
         str | None, typer.Option(metavar="STATUS,…", help="Exit with 1 if a claim has one of these statuses.")
     ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Confidences of agents, from factgym benchmark grounding --set calibrate=FILE."
-        ),
-    ] = None,
+    calibration: CalibrationFile = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Claims at a time.")] = 8,
 ) -> None:
     """Check the claims of a text against documents: verdict, exact quote and its place, and the part that is not carried."""

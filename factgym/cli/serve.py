@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from factgym.cli.check import CheckAgent
+from factgym.cli.check import CalibrationFile, CheckAgent
 from factgym.cli.options import (
     AgentSettings,
     BaseUrl,
@@ -269,6 +269,7 @@ def serve_check(
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
     agent_settings: AgentSettings = None,
+    calibration: CalibrationFile = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Claims of a text at a time.")] = 8,
     max_text_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of a text.")] = 20_000,
     max_running: Annotated[int, typer.Option(min=1, help="Texts that are checked at a time.")] = 2,
@@ -296,7 +297,8 @@ def serve_check(
         agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
     limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
-    server = CheckServer(_checkers(folders, agent, settings, concurrency), limits=limits, token=token)
+    checkers = _checkers(folders, agent, settings, concurrency, calibration)
+    server = CheckServer(checkers, limits=limits, token=token)
 
     def ready(url: str) -> None:
         print(f"Checking texts at {url}", file=sys.stderr, flush=True)
@@ -304,11 +306,15 @@ def serve_check(
     asyncio.run(serve_asgi(server.app, host, port, ready))
 
 
-def _checkers(folders: list[Path], agent: str, settings: dict[str, Any], concurrency: int) -> dict[str, Checker]:
+def _checkers(
+    folders: list[Path], agent: str, settings: dict[str, Any], concurrency: int, calibration: Path | None
+) -> dict[str, Checker]:
     """Checkers that share an agent, by the name of their folder."""
+    from factgym.check.calibration import read_calibrations
     from factgym.check.checker import Checker
     from factgym.check.documents import CheckedDocuments
 
+    calibrations = None if calibration is None else read_calibrations(calibration)
     checkers: dict[str, Checker] = {}
     for folder in folders:
         label = folder.resolve().name
@@ -317,9 +323,9 @@ def _checkers(folders: list[Path], agent: str, settings: dict[str, Any], concurr
         documents = CheckedDocuments(folder)
         first = next(iter(checkers.values()), None)
         checkers[label] = (
-            Checker(documents, agent, settings, concurrency)
+            Checker(documents, agent, settings, concurrency, calibrations)
             if first is None
-            else Checker(documents, first.resolved_agent, concurrency=concurrency)
+            else Checker(documents, first.resolved_agent, {}, concurrency, calibrations)
         )
         for file in documents.skipped:
             print(f"Not read: {label}/{file.path}: {file.reason}", file=sys.stderr)
