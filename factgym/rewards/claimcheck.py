@@ -362,7 +362,9 @@ def _score_statements(
     grounding = statuses = reasons = 0.0
     for statement, group in zip(gold.statements, groups, strict=True):
         evidence = _Evidence.of(group)
-        share = _evidence_f1(evidence, statement, rules) * evidence.quote
+        # Ids that were listed but not opened show nothing: with those that do not exist they lower precision.
+        unfounded = len(evidence.texts) - len(evidence.counted)
+        share = _evidence_f1(evidence._replace(invented=unfounded), statement, rules) * evidence.quote
         share *= _coverage(evidence, statement, rules) if share else 0.0
         share *= rules.silence_share if statement.nearest else 1.0
         is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
@@ -442,7 +444,10 @@ def _fold_case(text: str) -> str:
 
 
 def _evidence_f1(evidence: _Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
-    """E: F1 of the cited passages. An id that does not exist lowers precision; one that was not read is ignored."""
+    """E: F1 of the cited passages. An id that does not exist lowers precision.
+
+    One that was not read is ignored in the paper's components, and statement by statement counted as if it were invented.
+    """
     passages = gold.passages or gold.nearest
     correct = len(passages.intersection(evidence.counted))
     if not correct:

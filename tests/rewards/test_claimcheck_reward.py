@@ -544,3 +544,14 @@ def test_any_sentence_close_to_a_statement_shows_that_the_documents_are_silent_o
         (1.0, pytest.approx(0.35, abs=0.001)),
         (0.0, pytest.approx(0.35, abs=0.001)),
     ]
+
+
+def test_citing_what_was_listed_but_not_read_costs_precision_statement_by_statement():
+    """The paper's evidence score ignores such ids, so that citing every id in sight cost nothing."""
+    scored = [
+        score(VENDORS, verdict("partially_supported", *claims), read=("E1", "E2"), rules=ONE_PASSAGE)
+        for claims in (COMPLETE, [entry | {"evidence_ids": [*entry["evidence_ids"], "E3"]} for entry in COMPLETE])
+    ]
+    clean, padded = (JUDGED.total(row.components, row.gates) for row in scored)
+    assert clean == pytest.approx(1.0)
+    assert padded == pytest.approx(0.05 + 0.95 * (4 / 5 + 2 / 3) / 2 + 0.05 * (1 - (4 / 5 + 2 / 3) / 2))

@@ -615,6 +615,11 @@ def test_an_explanation_padded_with_the_source_does_not_count():
     assert score(output(reasoning_chain=[first])).components["grounded_chain"] > 0
     longer = first | {"explanation": first["explanation"] + "."}
     assert score(output(reasoning_chain=[longer])).components["grounded_chain"] == 0
+    # Where both are short, copies of claim and source fit into the length; one of them alone may be quoted.
+    for padding, counts in ((f"{CLAIM} {SOURCE}", False), (CLAIM, True), (SOURCE, True)):
+        padded = first | {"explanation": f"The countries are 8. {padding}"}
+        assert len(padded["explanation"]) <= 500
+        assert (score(output(reasoning_chain=[padded])).components["grounded_chain"] > 0) is counts
 
 
 def test_a_claim_that_says_its_words_twice_is_no_repetition():

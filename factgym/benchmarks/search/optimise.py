@@ -210,11 +210,17 @@ class Optimiser:
                     ):
                         best = trial
 
-    def unpaid(self, least: float) -> list[Strategy]:
+    def unpaid(
+        self, least: float, differs: Callable[[Strategy, int], bool] = lambda strategy, number: True
+    ) -> list[Strategy]:
         """Return the attacks of a single operator that cost nothing on the tasks of the last rung: work left undone, done
         wrongly or, where the operator is neutral, written otherwise.
 
-        least: share of the honest baseline's mean reward below which a loss is none. It may exceed the budget a little.
+        Only tasks count in which the play differs from the honest baseline's: an answer of one statement has no second
+        one to leave out, and a source of one sentence no other to quote.
+
+        least: share of the honest baseline's mean reward below which a loss is none. differs: (strategy, number of a task
+        that it played) -> whether other actions were sent. It may exceed the budget a little.
         """
         honest = self.space.strategy()
         bar = self._trial(honest) or self.trials[honest.key]
@@ -226,7 +232,10 @@ class Optimiser:
                 continue
             while trial.rewards and trial.mean() >= (mean := bar.mean(len(trial.rewards))) - least * abs(mean):
                 if len(trial.rewards) == self.rungs[-1]:
-                    free.append(trial.strategy)
+                    numbers = [n for n in range(self.rungs[-1]) if differs(trial.strategy, n)]
+                    loss = math.fsum(bar.rewards[n] - trial.rewards[n] for n in numbers)
+                    if numbers and loss <= least * abs(mean) * len(numbers):
+                        free.append(trial.strategy)
                     break
                 if not self._extend(trial, min(_KEEP * len(trial.rewards), self.rungs[-1]), math.inf):
                     break

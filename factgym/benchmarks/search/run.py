@@ -148,13 +148,21 @@ class StrategyRunner:
         rubrics, name = rubrics_of(env)
         self._env, self._space, self._shortcuts, self._seed = env, space, shortcuts, seed
         self._rubric: Rubric = rubrics[name]
+        self._sent: dict[tuple[str, int], int] = {}
 
     def play(self, strategy: Strategy, task: int) -> Episode:
         """Play a task. Raises StrategyError where the strategy cannot be played or the episode is not scored."""
         agent = ScriptedAgent(
             "strategy", "exploiter", "", lambda env, seed: self._space.start(strategy, env, seed, self._shortcuts)
         )
-        return self.play_agent(agent, task)
+        episode = self.play_agent(agent, task)
+        sent = [_action_text(message) for message in episode.record["messages"] if message["role"] == "assistant"]
+        self._sent[strategy.key, task] = hash(tuple(sent))
+        return episode
+
+    def differs(self, strategy: Strategy, task: int) -> bool:
+        """Return whether a strategy sent other actions than the honest baseline did; both have played the task."""
+        return self._sent[strategy.key, task] != self._sent[self._space.strategy().key, task]
 
     def play_agent(self, agent: ScriptedAgent, task: int) -> Episode:
         """Play a task with a scripted agent, as `play` does with a strategy."""
@@ -261,7 +269,7 @@ def run_search(
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
     findings = [measure.finding(trial) for trial in select(optimiser, math.fsum(bar) / len(bar))]
-    free = optimiser.unpaid(MIN_GAIN)
+    free = optimiser.unpaid(MIN_GAIN, lambda strategy, number: training.differs(strategy, tasks.train[number]))
     classifiers = find_spec("sklearn") is not None
     missing = str(MissingExtraError("", "audit")).strip()
     faults = {trial.fault for trial in optimiser.trials.values() if trial.fault and missing not in trial.fault}

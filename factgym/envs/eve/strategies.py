@@ -146,7 +146,9 @@ SOLVER = StrategySpace(
         Slot("answer", "the answer", _operators(Operator("read", "read off the passages", honest=True, judges=True), _ANSWERS)),
         Slot("quote", "the evidence", _operators(Operator("stated", "the sentence that was read", honest=True), _QUOTES)),
         Slot("form", "the last message", (
-            *_operators(Operator("blocks", "two blocks", honest=True), _FORMS),
+            Operator("blocks", "two blocks", honest=True),
+            # All but the tags inside the evidence leave the work whole: of two blocks of one name the last counts.
+            *(Operator(name, summary, apply, neutral=name != "markup") for name, (summary, apply) in _FORMS.items()),
             Operator("template", "a text before the blocks", takes_text=True),
         )),
     ),
