@@ -4,10 +4,12 @@ The features compare a claim with its source by words, numbers, names, negations
 the data set, the gold, or a probe's strategy; the weights are learned. The form of the claim is among them on purpose:
 that a verifier may learn the style of a benchmark instead of the task is visible in the per-benchmark table.
 
-Training starts from the weights of the model and is held to them by a quadratic penalty, which makes it a fine-tuning:
-without data nothing changes, with much data the past is forgotten. It is solved to the optimum of a convex loss, so
-that the result follows from data and start alone. Weights are saved as JSON: they can be read, compared and edited,
-and loading them cannot execute anything.
+Training starts from the weights of the model and is held to them by a quadratic penalty: without data nothing changes.
+The penalty grows with what the model has seen, as a Gaussian approximation of the earlier log loss (Laplace; sequential
+Bayesian logistic regression, Spiegelhalter and Lauritzen 1990; elastic weight consolidation has its diagonal), so that
+training on some data and then on other comes near to training on both, and a few hundred probes do not replace the past.
+It is solved to the optimum of a convex loss, so that the result follows from data and start alone. Weights are saved as
+JSON: they can be read, compared and edited, and loading them cannot execute anything.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from factgym.baselines.evidence import (
     uncovered_span,
     without_full_stop,
 )
-from factgym.baselines.fitting import fit_logistic
+from factgym.baselines.fitting import fit_logistic, logistic_information
 from factgym.baselines.semantics import (
     QuantityComparison,
     compare_quantities,
@@ -179,7 +181,7 @@ def _share(part: Iterable[object], whole: Iterable[object]) -> float:
 
 _FILE = "verifier.json"
 _KIND = "seva-feature-verifier"
-_VERSION = 1
+_VERSION = 2
 _DIGITS = 6
 
 
@@ -195,12 +197,14 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 class VerifierWeights:
     """label: feature -> weight in the log-odds of Not Attributable. errors: error type -> feature -> weight.
 
-    seen: number of training examples over all rounds. With all weights 0, p = 1/2 for every claim.
+    seen: number of training examples over all rounds. information: of those examples, a block of (features, features) for
+    the label and one for each error type; empty for none. With all weights 0, p = 1/2 for every claim.
     """
 
     label: Mapping[str, float] = field(default_factory=_zeros)
     errors: Mapping[str, Mapping[str, float]] = field(default_factory=lambda: {name: _zeros() for name in ERROR_TYPES})
     seen: int = 0
+    information: tuple[tuple[tuple[float, ...], ...], ...] = ()
 
     def negative_probability(self, values: Mapping[str, float]) -> float:
         """Return the probability that a claim with these features is not attributable."""
@@ -219,7 +223,10 @@ class VerifierWeights:
     def rounded(self) -> VerifierWeights:
         """Return the weights as a file holds them, so that a trained model equals the same one loaded."""
         errors = {name: _rounded(self.errors[name]) for name in ERROR_TYPES}
-        return VerifierWeights(_rounded(self.label), errors, self.seen)
+        blocks = tuple(
+            tuple(tuple(round(value, _DIGITS) + 0.0 for value in row) for row in b) for b in self.information
+        )
+        return VerifierWeights(_rounded(self.label), errors, self.seen, blocks)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of the weights in hex."""
@@ -234,7 +241,7 @@ class VerifierWeights:
     def _to_dict(self) -> dict[str, Any]:
         weights = self.rounded()
         header = {"kind": _KIND, "version": _VERSION, "seen": weights.seen}
-        return {**header, "label": weights.label, "errors": weights.errors}
+        return {**header, "label": weights.label, "errors": weights.errors, "information": weights.information}
 
 
 def load_weights(path: Path) -> VerifierWeights:
@@ -254,7 +261,26 @@ def load_weights(path: Path) -> VerifierWeights:
         for name, value in values.items():
             if type(value) not in (int, float) or not math.isfinite(value):
                 raise DataError(f"{path}: {where}: {name} must be a finite number")
-    return VerifierWeights(data["label"], errors, seen if isinstance(seen, int) else 0)
+    information = _read_information(data.get("information"), path)
+    return VerifierWeights(data["label"], errors, seen if isinstance(seen, int) else 0, information)
+
+
+def _read_information(value: Any, path: Path) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    """Return the blocks of a file. Raises DataError where they are no symmetric matrices with a diagonal from 0 on."""
+    import numpy as np
+
+    if value == []:
+        return ()
+    shape = (1 + len(ERROR_TYPES), len(FEATURES), len(FEATURES))
+    try:
+        blocks = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        blocks = np.empty(0)
+    if blocks.shape != shape or not np.isfinite(blocks).all():
+        raise DataError(f"{path}: 'information' must be empty or finite numbers of shape {shape}")
+    if not np.array_equal(blocks, blocks.transpose(0, 2, 1)) or np.linalg.eigvalsh(blocks).min() < -1e-3:
+        raise DataError(f"{path}: a block of 'information' is not symmetric, or has a negative eigenvalue")
+    return tuple(tuple(tuple(map(float, row)) for row in block) for block in blocks)
 
 
 # Training
@@ -272,32 +298,38 @@ class TrainingExample:
 def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pull: float = 2.0) -> VerifierWeights:
     """Return the weights after training on the examples.
 
-    pull: strength of the start, as a number of examples: the penalty is pull / 2 · |w − w_start|² beside the summed
-    log loss. Raises ConfigError for a pull that is not above 0.
+    pull: strength of the start beside the information of earlier examples, as a number of examples: the penalty is
+    ½ (w − w_start)ᵀ (information + pull · 1) (w − w_start) beside the summed log loss. Raises ConfigError for a pull that
+    is not above 0.
     """
     if not pull > 0:
         raise ConfigError(f"pull must be above 0, not {pull}")
     if not examples:
         return start
-    from numpy import array, eye, float64
+    from numpy import array, eye, float64, zeros
 
     def matrix(examples: Sequence[TrainingExample]) -> NDArray[np.float64]:
         return array([[example.values[name] for name in FEATURES] for example in examples], float64)
 
     # Maximum a posteriori under a Gaussian prior centred on the start: class 0 is fixed at 0, so that the weights of
     # class 1 are log-odds.
+    size = len(FEATURES)
+    past = array(start.information, float64) if start.information else zeros((1 + len(ERROR_TYPES), size, size))
+    prior = past + pull * eye(size)
     label = fit_logistic(
         matrix(examples),
         array([[0.0, 1.0] if example.negative else [1.0, 0.0] for example in examples]),
-        array([[0.0] * len(FEATURES), [start.label[name] for name in FEATURES]], float64).T,
-        penalty=pull,
+        array([[0.0] * size, [start.label[name] for name in FEATURES]], float64).T,
+        penalty=prior[:1],
         fixed=1,
     )
+    past[:1] += logistic_information(matrix(examples), label, fixed=1)
     errors = array([[start.errors[kind][name] for kind in ERROR_TYPES] for name in FEATURES], float64)
     typed = [example for example in examples if example.error_type in ERROR_TYPES]
     if typed:
         targets = eye(len(ERROR_TYPES))[[ERROR_TYPES.index(str(example.error_type)) for example in typed]]
-        errors = fit_logistic(matrix(typed), targets, errors, penalty=pull)
+        errors = fit_logistic(matrix(typed), targets, errors, penalty=prior[1:])
+        past[1:] += logistic_information(matrix(typed), errors)
     return VerifierWeights(
         {name: float(label[row, 1]) for row, name in enumerate(FEATURES)},
         {
@@ -305,6 +337,7 @@ def fine_tune(start: VerifierWeights, examples: Sequence[TrainingExample], *, pu
             for column, kind in enumerate(ERROR_TYPES)
         },
         start.seen + len(examples),
+        tuple(tuple(tuple(map(float, row)) for row in block) for block in past),
     ).rounded()
 
 

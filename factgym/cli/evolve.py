@@ -54,7 +54,8 @@ def seva(
     size: Annotated[int | None, typer.Option(min=1, help="Maximum claims of each benchmark.")] = None,
     material: Annotated[int, typer.Option(min=1, help="Maximum claims of each source.")] = 1000,
     warm_up: Annotated[
-        int | None, typer.Option(min=0, help="Claims to train the seed verifier on first; 600 for features, else 0.")
+        int | None,
+        typer.Option(min=0, help="Claims to train the seed verifier on first; features: 24, with data 600."),
     ] = None,
     warm_sources: Annotated[
         str | None, typer.Option(metavar="NAME,…", help="Sources of the warm-up; default --source.")
@@ -103,7 +104,7 @@ def seva(
         mix=_shares(mix),
         budgets=tuple(map(int, budgets)),
         replay=replay,
-        warm_up=(600 if agent == "features" else 0) if warm_up is None else warm_up,
+        warm_up=(_WARM_UP[has_data] if agent == "features" else 0) if warm_up is None else warm_up,
         warm_sources=tuple(_names(warm_sources)),
         size=size,
         material=material,
@@ -291,6 +292,10 @@ def _learner(
     optimiser = find_trainer(trainer, {**values, **trainer_settings}, EVE_TRAINERS)
     return Learner(role, lambda: find_agent(text, env_id, settings), optimiser)
 
+
+_WARM_UP = {False: 24, True: 600}
+"""Claims of the seed verifier "features", by whether there is data. 600 generated claims teach it all that it can learn of
+them; after 24 there is something left for probes to teach."""
 
 _AGENT_TRAINERS = ("command", "trl")
 """Trainers that take the settings of the agent, for the models that they train."""

@@ -182,7 +182,7 @@ class CommandTrainer:
     ConfigError for an empty command.
     """
 
-    identity = "factgym.agents.evolve.command.CommandTrainer"
+    identity = "factgym.training.trainer.CommandTrainer"
 
     def __init__(
         self,

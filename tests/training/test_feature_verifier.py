@@ -61,7 +61,11 @@ def loss(weights: VerifierWeights, start: VerifierWeights, examples: list[Traini
             own = scores[ERROR_TYPES.index(example.error_type)]
             total -= own - math.log(math.fsum(math.exp(score) for score in scores))
     pairs = [(weights.label, start.label), *((weights.errors[kind], start.errors[kind]) for kind in ERROR_TYPES)]
-    return total + pull / 2 * sum((new[name] - old[name]) ** 2 for new, old in pairs for name in FEATURES)
+    blocks = np.array(start.information) if start.information else np.zeros((len(pairs), len(FEATURES), len(FEATURES)))
+    for (new, old), block in zip(pairs, blocks, strict=True):
+        moved = np.array([new[name] - old[name] for name in FEATURES])
+        total += moved @ (block + pull * np.eye(len(FEATURES))) @ moved / 2
+    return total
 
 
 def test_training_ends_at_the_optimum() -> None:
@@ -102,6 +106,19 @@ def test_the_pull_holds_the_past() -> None:
         fine_tune(start, examples, pull=0)
 
 
+def test_training_in_two_steps_comes_near_to_training_on_both() -> None:
+    """The joint fit is the judge, and the same steps without the information of the first."""
+    first, second = random_examples(300, 9), random_examples(100, 10)
+    joint, start = fine_tune(VerifierWeights(), [*first, *second]), fine_tune(VerifierWeights(), first)
+    forgetful = VerifierWeights(start.label, start.errors)
+
+    def distance(weights: VerifierWeights) -> float:
+        values = [example.values for example in (*first, *second)]
+        return max(abs(weights.negative_probability(v) - joint.negative_probability(v)) for v in values)
+
+    assert distance(fine_tune(start, second)) < 0.05 < 0.3 * distance(fine_tune(forgetful, second))
+
+
 def test_the_order_of_the_examples_does_not_matter() -> None:
     examples = random_examples(80, 7)
     first, other = fine_tune(VerifierWeights(), examples), fine_tune(VerifierWeights(), examples[::-1])
@@ -127,6 +144,9 @@ def test_a_saved_verifier_is_the_same_verifier(tmp_path: Path) -> None:
         (lambda data: data["label"].update(covered=True), "finite number"),
         (lambda data: data["errors"].pop("fabrication"), "six error types"),
         (lambda data: data.update(label=[]), "a number for each feature"),
+        (lambda data: data.update(information=[[1.0]]), "shape"),
+        (lambda data: data.update(information=None), "shape"),
+        (lambda data: data.update(information=(-np.ones((7, len(FEATURES), len(FEATURES)))).tolist()), "negative"),
     ],
 )
 def test_invalid_files_are_refused(change: Any, message: str, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ CHECKED = "checked.json"
 class Untrained:
     """No training: the policy after an iteration is the one before."""
 
-    identity = "factgym.agents.evolve.eve.trainers.Untrained"
+    identity = "factgym.training.eve.trainers.Untrained"
 
     def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model:
         """Return the same model."""
@@ -51,7 +51,7 @@ class Checked:
     messages. The advantages of a group sum to 0, and equal rewards in one group have equal advantages.
     """
 
-    identity = "factgym.agents.evolve.eve.trainers.Checked"
+    identity = "factgym.training.eve.trainers.Checked"
 
     def load(self, folder: Path) -> Model:
         """Never called: `train` returns the model that it was given."""

@@ -171,7 +171,7 @@ class FeatureTrainer:
     pull: strength of the old weights, see `fine_tune`. Raises ConfigError for a pull that is not above 0.
     """
 
-    identity = "factgym.agents.evolve.verifier.trainer.FeatureTrainer"
+    identity = "factgym.training.seva.dataset.FeatureTrainer"
 
     def __init__(self, pull: float = 2.0) -> None:
         if not pull > 0:

@@ -172,7 +172,10 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
         notes.append(
             f"At most as many probes were kept as the arm weakness kept in the same round: {', '.join(limited)}."
         )
-    return EvolutionReport(tuple(seed["benchmarks"]), tuple(rows), tuple(notes), read_json(folder / MANIFEST))
+    manifest = read_json(folder / MANIFEST)
+    if len(rows) > 1 and (manifest.get("agent") or {}).get("kind") == "features":
+        notes.append("The feature verifier reads no instructions: the rules of round 1 cannot change it.")
+    return EvolutionReport(tuple(seed["benchmarks"]), tuple(rows), tuple(notes), manifest)
 
 
 def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples: int) -> RoundResult:
