@@ -24,6 +24,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
 from factgym.core.tasks import Immutable, shared
+from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.text import MAX_QUERY_CHARS
@@ -38,6 +39,9 @@ SCORE_DIGITS = 5
 
 SPARE_HITS = 16
 """Hits beyond `k` that are requested: rounding the scores may reorder those near the cut."""
+
+MAX_BATCH = 256
+"""Queries that are encoded and searched together, of whichever threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +253,7 @@ class DenseIndex(Immutable):
         self._corpus = Corpus.of(passages)
         self._ids = self._corpus.ids
         self._encoder = encoder
+        self._combiner = Combiner(self._search, 1, MAX_BATCH)
         try:
             import faiss
         except ImportError as error:
@@ -270,8 +275,11 @@ class DenseIndex(Immutable):
         return None if self._faiss is None else self._faiss.reconstruct_n(0, len(self._ids))
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; the whole batch is encoded and searched in one call."""
+        """Return at most `k` hits per query, best first; queries of threads that wait at the same time are one batch."""
         check_request(queries, k)
+        return self._combiner.search(queries, k)
+
+    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         if self._faiss is None or not nonblank:

@@ -11,15 +11,14 @@ status 5xx are tried again with growing pauses, so that a server may be restarte
 from __future__ import annotations
 
 import json
-import os
 import re
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.errors import ConfigError
 from factgym.core.tasks import Immutable
+from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, printable, server_address
 from factgym.corpora.index import Hit, check_request, index_fingerprint
@@ -80,17 +79,12 @@ class RemoteIndex(Immutable):
         limits = self._health.get("limits")
         limit = limits.get("max_queries") if isinstance(limits, dict) else None
         self._max_queries = min(limit, MAX_QUERIES) if isinstance(limit, int) and limit > 0 else MAX_QUERIES
-        self._combiner = _Combiner(connections, self._max_queries)
+        self._combiner = Combiner(self._retrieve, connections, self._max_queries)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
         """Return the server's hits of each query. Raises as the class does."""
         check_request(queries, k)
-        if self._combiner.process_id != os.getpid():  # after a fork the parent's locks may be held for ever
-            self._combiner = _Combiner(self._options["connections"], self._max_queries)
-        results: list[list[Hit]] = []
-        for start in range(0, len(queries), self._max_queries):
-            results += self._combiner.run(list(queries[start : start + self._max_queries]), k, self._retrieve)
-        return results
+        return self._combiner.search(queries, k)
 
     def fingerprint(self) -> str:
         """The fingerprint of the server's index; of the corpus where it tells none. Independent of the address."""
@@ -175,86 +169,3 @@ class RemoteIndex(Immutable):
 
     def _fault(self, text: str) -> ConfigError:
         return ConfigError(f"the retrieval server at {self.url} gave {text}")
-
-
-class _Search:
-    """A caller's search: waiting, then taken into a request, then done."""
-
-    __slots__ = ("error", "is_done", "is_taken", "k", "queries", "results")
-
-    def __init__(self, queries: list[str], k: int) -> None:
-        self.queries, self.k = queries, k
-        self.is_taken = self.is_done = False
-        self.results: list[list[Hit]] = []
-        self.error: BaseException | None = None
-
-
-class _Combiner:
-    """Combines the searches of threads that wait at the same time.
-
-    Leader and followers: a thread that finds a request slot free takes all waiting searches of its `k`, up to
-    `max_queries` queries, and sends them as one request; the threads that they belong to wait for it. No thread and no
-    timer of its own.
-    """
-
-    def __init__(self, slots: int, max_queries: int) -> None:
-        self.process_id = os.getpid()
-        self._slots, self._max_queries = slots, max_queries
-        self._changed = threading.Condition()
-        self._waiting: list[_Search] = []
-
-    def run(self, queries: list[str], k: int, retrieve: Any) -> list[list[Hit]]:
-        """Return the results of `retrieve(queries, k)`, which other searches may share. Raises its error."""
-        search = _Search(queries, k)
-        with self._changed:
-            self._waiting.append(search)
-            self._changed.wait_for(lambda: search.is_taken or self._slots > 0)
-            batch = [] if search.is_taken else self._take(search)
-            if batch:
-                self._slots -= 1
-            else:
-                self._changed.wait_for(lambda: search.is_done)
-        if batch:
-            try:
-                self._send(batch, k, retrieve)
-            finally:
-                with self._changed:
-                    self._slots += 1
-                    for other in batch:
-                        other.is_done = True
-                    self._changed.notify_all()
-        if search.error is not None:
-            raise type(search.error)(*search.error.args) from search.error
-        return search.results
-
-    def _take(self, search: _Search) -> list[_Search]:
-        """Take a search out of those that wait, with the others of its `k` that fit."""
-        batch, size = [search], len(search.queries)
-        for other in self._waiting:
-            if other is not search and other.k == search.k and size + len(other.queries) <= self._max_queries:
-                batch.append(other)
-                size += len(other.queries)
-        for other in batch:
-            other.is_taken = True
-        self._waiting = [other for other in self._waiting if not other.is_taken]
-        return batch
-
-    def _send(self, batch: list[_Search], k: int, retrieve: Any) -> None:
-        try:
-            results = retrieve([query for search in batch for query in search.queries], k)
-        except ConfigError as error:
-            if len(batch) == 1:
-                batch[0].error = error
-            else:  # the fault of one search is no other's
-                for search in batch:
-                    self._send([search], k, retrieve)
-        except BaseException as error:
-            for search in batch:
-                search.error = error
-            if not isinstance(error, FactgymError):
-                raise
-        else:
-            start = 0
-            for search in batch:
-                search.results = results[start : start + len(search.queries)]
-                start += len(search.queries)

@@ -12,6 +12,7 @@ opens it), with a table of terms in place of the JSON vocabulary, which would ha
 
 from __future__ import annotations
 
+import logging
 import os
 from bisect import bisect_left
 from concurrent.futures import ThreadPoolExecutor
@@ -56,6 +57,8 @@ COMPILED_HITS = 256
 
 _MAX_BOUNDS = 1_000_000
 """Terms whose largest scores are kept in memory."""
+
+_log = logging.getLogger(__name__)
 
 kernels_module = LazyModule("factgym.corpora.store_kernels")
 
@@ -206,7 +209,7 @@ def build_bm25s(corpus: Corpus, **options: float) -> Bm25Base:
 
 
 def _saved_index(corpus: Corpus, options: Mapping[str, float]) -> StoredBm25 | None:
-    """Return the saved index where it has the requested parameters, None where one in memory is cheap.
+    """Return the saved index where it has the requested parameters; warns where one in memory is cheap.
 
     Raises ConfigError for other parameters of a corpus of `COMPILED_FROM` passages or more.
     """
@@ -216,13 +219,13 @@ def _saved_index(corpus: Corpus, options: Mapping[str, float]) -> StoredBm25 | N
     requested = {"k1": K1, "b": B, **options}
     if all(parameters[name] == requested[name] for name in ("k1", "b")):
         return StoredBm25(corpus)
-    if len(corpus) < COMPILED_FROM:
-        return None
-    raise ConfigError(
-        f"{corpus.path} has BM25 with k1={parameters['k1']} and b={parameters['b']}, and {len(corpus):,} passages are too many "
-        f"to be indexed in every process: `factgym corpus build {corpus.path} NEW_FOLDER --k1 {requested['k1']} --b "
-        f"{requested['b']}` writes them with the other index"
-    )
+    flags = f"--k1 {requested['k1']} --b {requested['b']}"
+    saved = f"{corpus.path} has BM25 with k1={parameters['k1']} and b={parameters['b']}"
+    command = f"`factgym corpus build {corpus.path} NEW_FOLDER {flags}` writes it to disk"
+    if len(corpus) >= COMPILED_FROM:
+        raise ConfigError(f"{saved}, and another is too large to be built in every process: {command}")
+    _log.warning("%s; another is built in memory now. %s", saved, command)
+    return None
 
 
 def saved_params(k1: float, b: float, passages: int) -> dict[str, Any]:

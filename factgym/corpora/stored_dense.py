@@ -18,7 +18,9 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.core.tasks import Immutable
+from factgym.corpora.combiner import Combiner
 from factgym.corpora.dense import (
+    MAX_BATCH,
     SCORE_DIGITS,
     SPARE_HITS,
     DenseIndex,
@@ -137,6 +139,7 @@ class StoredDense(Immutable):
         self.dimension = int(self.folder.meta["dimension"])
         self._lock = threading.Lock()  # threads that search first do not all move the vectors
         self._on_device: DeviceVectors | None = None
+        self._combiner = Combiner(self._search, 1, MAX_BATCH)
 
     def _options(self) -> dict[str, Any]:
         return {"exact": self.exact, "search_device": self.search_device}
@@ -150,8 +153,14 @@ class StoredDense(Immutable):
         return StoredDense(self.corpus, self.encoder, first=first, stop=stop, **self._options())
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; the batch is encoded at once and reads the vectors once."""
+        """Return at most `k` hits per query, best first; queries of threads that wait at the same time are one batch.
+
+        A batch is encoded at once and reads the vectors once.
+        """
         check_request(queries, k)
+        return self._combiner.search(queries, k)
+
+    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         if nonblank:

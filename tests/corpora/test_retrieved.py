@@ -175,7 +175,7 @@ def test_other_parameters_than_those_on_disk_are_told(
         build_index(corpus)
         assert not caplog.records
         build_index(corpus, k1=0.9)
-    assert "factgym corpus build SOURCE FOLDER --k1 0.9 --b 0.75" in caplog.text
+    assert f"factgym corpus build {corpus.path} NEW_FOLDER --k1 0.9 --b 0.75" in caplog.text
     ties = HybridIndex(corpus, [build_index(corpus)])
     assert [[hit.id for hit in row] for row in ties.search(["refunds", "none"], 2)] == [["1", "2"], []]
     assert [corpus.position(id_) for id_ in ("1", "3", "x")] == [0, 2, -1]
