@@ -97,13 +97,18 @@ def _reward(value: float | None) -> str:
 
 def training_rows(root: Path) -> Rows:
     """What the recipes with stored results earn on test tasks, before and after each stage, with the paired difference."""
-    rows: Rows = [("recipe", "untrained", "tuned on a teacher", "after GRPO", "GRPO − tuned, in pairs")]
+    rows: Rows = [("recipe", "seeds", "untrained", "tuned on a teacher", "after GRPO", "GRPO − tuned, in pairs")]
     for path in sorted((root / RESULTS).glob("*.json")):
-        test = json.loads(path.read_text("utf-8"))["splits"]["test"]
-        start, tuned, last = (_reward(score["reward"]) for score in test["scores"].values())
-        difference = next(row for row in test["differences"] if (row["before"], row["after"]) == ("0-sft", "1-grpo"))
-        value, low, high = difference["scores"]["reward"]
-        rows.append((f"`{path.stem}`", start, tuned, last, f"{value:+.2f} [{low:.2f}, {high:.2f}]"))
+        result = json.loads(path.read_text("utf-8"))
+        test, seeds = result["splits"]["test"], str(len(result.get("seeds", [0])))
+        reward = {name: _reward(score["reward"]) for name, score in test["scores"].items()}
+        tuned, trained = (next((name for name in reversed(reward) if kind in name), "") for kind in ("-sft", "-grpo"))
+        difference = ""
+        for row in test["differences"]:
+            if (row["before"], row["after"]) == (tuned, trained):
+                value, low, high = row["scores"]["reward"]
+                difference = f"{value:+.2f} [{low:.2f}, {high:.2f}]"
+        rows.append((f"`{path.stem}`", seeds, reward["start"], reward.get(tuned, ""), reward.get(trained, ""), difference))
     return rows
 
 

@@ -22,8 +22,8 @@ from factgym.training.recipes.recipe import read_recipe
 from factgym.training.recipes.run import RECIPE, RESULT, read_metrics
 
 
-def stored_result(folders: Sequence[Path], command: str, commit: str) -> dict[str, Any]:
-    """Return the result of finished runs of one recipe as JSON data.
+def stored_result(folders: Sequence[Path], command: str, commit: str, note: str = "") -> dict[str, Any]:
+    """Return the result of finished runs of one recipe as JSON data. note: what a reader has to know of the runs.
 
     Raises ConfigError for a run that is not finished, runs of different recipes or two of one seed.
     """
@@ -36,7 +36,7 @@ def stored_result(folders: Sequence[Path], command: str, commit: str) -> dict[st
         raise ConfigError(f"{unfinished} is not finished: run its command again")
     results = [read_json(folder / RESULT) for folder in folders]
     about = {"command": command, "commit": commit, **read_json(folders[0] / "machine.json")}
-    about |= {"seeds": seeds, "minutes": [_minutes(folder) for folder in folders]}
+    about |= {"seeds": seeds, "minutes": [_minutes(folder) for folder in folders], **({"note": note} if note else {})}
     splits = {name: _split([result["splits"][name] for result in results]) for name in results[0]["splits"]}
     runs = [
         {"seed": seed, "stages": result["stages"], "steps": _steps(folder)}
@@ -130,6 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--commit", help="of the code that the runs were made with; default: the one checked out")
+    parser.add_argument("--note", default="", help="what a reader has to know of the runs")
     chosen = parser.parse_args(arguments)
     commit = (
         chosen.commit
@@ -140,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     name = f"recipes/{chosen.out.stem}.toml"
     try:
         command = f"factgym train {name} --seed N"
-        write_json(chosen.out, stored_result(chosen.runs, command, commit))
+        write_json(chosen.out, stored_result(chosen.runs, command, commit, chosen.note))
     except FactgymError as error:
         sys.stderr.write(f"{error}\n")
         return 2
