@@ -108,7 +108,9 @@ def training_rows(root: Path) -> Rows:
             if (row["before"], row["after"]) == (tuned, trained):
                 value, low, high = row["scores"]["reward"]
                 difference = f"{value:+.2f} [{low:.2f}, {high:.2f}]"
-        rows.append((f"`{path.stem}`", seeds, reward["start"], reward.get(tuned, ""), reward.get(trained, ""), difference))
+        rows.append(
+            (f"`{path.stem}`", seeds, reward["start"], reward.get(tuned, ""), reward.get(trained, ""), difference)
+        )
     return rows
 
 
