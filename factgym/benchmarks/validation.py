@@ -55,8 +55,8 @@ TASKS = 200
 """Tasks that every scripted agent plays."""
 SEARCH_TASKS, BUDGET = 100, 300
 """Fresh tasks and training episodes of the search: the small budget, of the committed certificates too."""
-ORACLE_SHARE = 0.7
-"""Share of the highest reward that an oracle has to reach: with less, much of the reward cannot be earned."""
+ORACLE_SHARE = 0.5
+"""Share of the highest reward that an oracle has to reach: with less, most of the reward cannot be earned."""
 
 _NOTHING = 0.05
 """Share of the reward's range that an episode without a submission may earn."""

@@ -22,7 +22,7 @@ def validate(
     settings: Settings = None,
     oracle: Annotated[
         float, typer.Option(min=0, max=1, help="Share of the highest reward that the oracle has to reach.")
-    ] = 0.7,
+    ] = 0.5,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     out: Annotated[
         Path | None,
