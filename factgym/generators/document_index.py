@@ -19,25 +19,14 @@ from factgym.generators.perturbations.adjuncts import CLAUSE_KINDS, find_clause
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import Cues
 from factgym.generators.perturbations.operator import Statement
 
-OPERATORS_VERSION = 3
+OPERATORS_VERSION = 4
 """Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
 
 SIMILARITY = 0.5
 """Jaccard index of the terms of two sentences from which on they are near-duplicates."""
 SPLITS = ("test", "train", "all")
-
-_CUES = Cues("document_claims")
-
-
-_TONES = ("ban", "exemption", "refusal", "denial", "requirement", "future", "duty", "permission", "number")
-
-
-def tone_of(text: str) -> str:
-    """Return the first tone whose words occur: words that one kind of change brings in, and true claims need too."""
-    return next((tone for tone in _TONES if getattr(_CUES, tone).search(text)), "plain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,16 +199,9 @@ class DocumentIndex:
 
     def pool(self, operator: str) -> tuple[int, ...]:
         """Return the sentences to which `operator` applies, in document order; computed once."""
-        return tuple(self._texts(operator))
+        return tuple(self.texts(operator))
 
-    def pool_by_tone(self, operator: str) -> dict[str, list[int]]:
-        """Return the sentences to which `operator` applies, by the tone of the claim; "none" leaves them as they are."""
-        tones: dict[str, list[int]] = {}
-        for number, text in self._texts(operator).items():
-            tones.setdefault(tone_of(text), []).append(number)
-        return tones
-
-    def _texts(self, operator: str) -> Mapping[int, str]:
+    def texts(self, operator: str) -> Mapping[int, str]:
         """Return the claims that `operator` makes, by sentence; computed once."""
         if operator == "none" or operator in DONOR_OPERATORS:
             foreign = operator == "none" or sum(map(bool, self.by_document)) > 1

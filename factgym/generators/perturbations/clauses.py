@@ -31,6 +31,9 @@ _POINTING_CHARS = 24
 """Only a pronoun this early can point out of the sentence; a later one mostly finds its noun inside."""
 _MIN_WORDS, _MAX_WORDS = 7, 55
 _MIN_CHARS, _MAX_CHARS = 40, 360
+_LATE_POINTER = re.compile(r".* (?:it|them)\.$")
+"""A short sentence that ends in a pronoun: its noun is in another one ("In some cases, we may require it.")."""
+_SHORT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,10 @@ def is_usable(sentence: str) -> bool:
     dependent = (
         _CUES.dependent.match(body) or _CUES.imperative.match(body) or _CUES.pointing.search(body[:_POINTING_CHARS])
     )
+    pointing = len(body.split()) <= _SHORT and _LATE_POINTER.match(body)
     return (
         not dependent
+        and not pointing
         and not _CUES.outward.search(body)
         and not _CUES.defines.search(body)
         and bool(_CUES.finite_verb.search(body))

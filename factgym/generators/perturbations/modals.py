@@ -47,7 +47,9 @@ class _Modal:
     def phrases(self, force: str) -> list[str]:
         """Return the phrases of a force that agree with the subject."""
         forms = _PHRASES[force]
-        return [phrase for phrase in (*forms["any"], *forms.get(self.number, ())) if phrase != self.text]
+        phrases = [phrase for phrase in (*forms["any"], *forms.get(self.number, ())) if phrase != self.text]
+        # An obligation to suffer something ("are obliged to be given") is none.
+        return [phrase for phrase in phrases if not (self.passive and "obliged" in phrase)]
 
 
 def _modals(sentence: str) -> Iterator[_Modal]:
