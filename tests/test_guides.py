@@ -26,7 +26,7 @@ FILE = re.compile(r"# file: (\S+\.py)\n")
 """First line of a block that is a part of a file; the parts are joined in their order."""
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
 NEEDS_MORE = re.compile(
-    r"pip install|vllm serve|sglang|hf:path|--ray|-m perf|postgresql://|corpus encode|index=dense|index[ =](rerank|late)|factgym train [rc]|--agent nli:|--tensorboard"
+    r"pip install|vllm serve|sglang|hf:path|--ray|-m perf|postgresql://|corpus encode|index=dense|index[ =](rerank|late)|factgym train [rc]|--agent nli:|--tensorboard|factgym serve check|^curl "
 )
 
 
