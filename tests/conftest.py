@@ -34,6 +34,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return one worker more than cores for `-n auto`: tests wait for servers, processes and kills for a quarter of the time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest files, so that no worker is left with one of them when the others have finished."""
     rank = {name: number for number, name in enumerate(LONGEST)}

@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         # No check of the type: transports of uvloop are no subclass.
         self.transport = cast(asyncio.Transport, transport)
         self.server.connections.add(self)
+        if self.server.stopped:  # accepted before the end, made after it
+            self.drop()
 
     def connection_lost(self, error: Exception | None) -> None:
         """Called by asyncio; an answer that is still due is dropped."""
@@ -158,15 +160,22 @@ class ScriptServer:
         """The base URL that clients take, such as `http://127.0.0.1:8000/v1`; no slash at its end."""
         return f"http{'s' if self.tls else ''}://{self.host}:{self.port}/v1"
 
+    @property
+    def stopped(self) -> bool:
+        """Whether it does not listen."""
+        return self._server is None
+
     async def stop(self) -> None:
         """Stop listening and drop every connection."""
-        if self._server is not None:
-            self._server.close()
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
         for connection in tuple(self.connections):
             connection.drop()
-        if self._server is not None:
-            await self._server.wait_closed()
-            self._server = None
+        if server is not None:
+            await server.wait_closed()
+        while self.connections:  # each leaves with the loop's next turn
+            await asyncio.sleep(0)
 
     async def __aenter__(self) -> str:
         return (await self.start()).url
