@@ -145,7 +145,7 @@ def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypa
     docs.mkdir()
     draw = random.Random("docs")
     words = [f"word{number}" for number in range(500)]
-    for number in range(150):
+    for number in range(300):
         (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=4_000))}.\n")
     total = size_of(docs)
     monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 100_000)
@@ -155,7 +155,7 @@ def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypa
         longest, count = max(longest, tracemalloc.get_traced_memory()[1]), count + 1
         del document
     tracemalloc.stop()
-    assert count == 150
+    assert count == 300
     assert longest < total / 10
     # The chunks of a build hold no more texts than their bound of characters.
     monkeypatch.setattr(store_chunks, "CHUNK_CHARS", 150_000)
