@@ -21,7 +21,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import starmap
+from itertools import compress, starmap
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -315,8 +315,8 @@ def _letters(text: str) -> tuple[str, list[int]]:
     """Return the letters and digits of a text outside markup, folded, and the offset of each."""
     # Blanked, not removed, so that offsets stay.
     folded, offsets = fold_with_offsets(_MARKUP.sub(lambda markup: " " * len(markup[0]), text))
-    indices = [i for i, character in enumerate(folded) if character.isalnum()]
-    return "".join(folded[i] for i in indices), [offsets[i] for i in indices]
+    chosen = [*map(str.isalnum, folded)]
+    return "".join(compress(folded, chosen)), [*compress(offsets, chosen)]
 
 
 def _find_letters(letters: str, passage: str, position: int) -> tuple[int, int]:

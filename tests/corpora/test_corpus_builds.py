@@ -144,9 +144,9 @@ def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypa
     docs = tmp_path / "docs"
     docs.mkdir()
     draw = random.Random("docs")
-    words = [f"word{number}" for number in range(500)]
+    words = [f"word{number}" * 6 for number in range(500)]  # few, as each is a token
     for number in range(300):
-        (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=4_000))}.\n")
+        (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=700))}.\n")
     total = size_of(docs)
     monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 100_000)
     tracemalloc.start()

