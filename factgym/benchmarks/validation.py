@@ -294,7 +294,7 @@ def _leaks(subject: _Subject) -> _Outcome:
         for kind in _LEAKS
     }
     rates_text = ", ".join(f"{name} {percent(rates[kind], 0)}" for kind, name in _LEAKS.items())
-    text = f"labels told by {rates_text}; the commonest label {percent(share, 0)}, limit {percent(limit, 0)} ({len(fresh)} tasks)"
+    text = f"labels predicted from {rates_text}; the commonest label {percent(share, 0)}, limit {percent(limit, 0)} ({len(fresh)} tasks)"
     return ("fail" if max(rates.values()) > limit else "pass"), text
 
 

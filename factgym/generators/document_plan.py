@@ -1,8 +1,8 @@
 """Which claims the examples over documents have: chosen so that the words of an answer do not tell its verdict.
 
 Contradictions and overclaims bring in words such as "not" and "must", and only some sentences allow them. An example has
-two claims, so what the first brings in, the second can make up for: an overclaim stands beside a denial as often as a
-contradiction stands in an answer without one.
+two claims, so what the first brings in, the second can make up for: an overclaim comes beside a denial as often as a
+contradiction occurs in an answer without one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SECOND_STATUSES: Mapping[str, tuple[Status, ...]] = {
     "supported": ("supported",),
     "partially_supported": ("supported",),
 }
-"""Statuses of the second claim by verdict: the most severe status decides, so milder ones may stand beside it."""
+"""Statuses of the second claim by verdict: the most severe status decides, so milder ones may occur beside it."""
 _MAX_DONOR_COVERAGE = 0.4
 """Share of a foreign statement's terms that no passage of the document may exceed."""
 _MAX_PER_SENTENCE = 2
