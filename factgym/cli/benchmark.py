@@ -57,7 +57,7 @@ def benchmark(
     from factgym.benchmarks.benchmark import BENCHMARKS, Request, find_benchmark
     from factgym.cli.display import Display
 
-    chosen = find_benchmark(name, {**BENCHMARKS, "grounding": "factgym.check.grounding:BENCHMARK"})
+    chosen = find_benchmark(name, {**BENCHMARKS, "grounding": "factgym.check.benchmark:BENCHMARK"})
     request = Request(
         agents=tuple(agent or ()),
         data=data,

@@ -15,10 +15,11 @@ from commands import run_factgym
 from factgym.agents.resolve import object_agent
 from factgym.benchmarks.benchmark import Request
 from factgym.check.answers import Answer
+from factgym.check.benchmark import BENCHMARK, Claim, calibrate, is_fitted_on, report_on
 from factgym.check.calibration import FEATURES, claim_features, read_calibrations, write_calibrations
 from factgym.check.checker import Checker
 from factgym.check.documents import CheckedDocuments
-from factgym.check.grounding import BENCHMARK, Claim, Units, calibrate, folded, is_fitted_on, report_on
+from factgym.check.grounding import Units, folded
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.corpus import Passage
 
