@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import factgym
 from factgym.agents.agent import Agent
-from factgym.agents.cluster.worker import Recipe
+from factgym.agents.cluster.worker import Recipe, recipe_of
 from factgym.agents.rollout.engine import Keep, Limits, Outcome, fail, run_jobs_with
 from factgym.agents.rollout.jobs import Job, Progress
 from factgym.agents.rollout.record import Log, record
+from factgym.agents.runs.collect import Engine
 from factgym.core.caching import gather_all
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, FactgymError
@@ -196,6 +197,33 @@ class Driver:
                 await slots.worker.call("close")
         except (TimeoutError, WorkerLostError, ClusterError) as error:
             _log.warning("a worker could not be closed: %s", error)
+
+
+StartWorkers = Callable[[Env[Any], Limits], AbstractContextManager[tuple[Callable[[], RemoteWorker], int]]]
+"""Opens a workplace for an environment: a function that starts a worker there, and the number of workers."""
+
+
+def cluster_engine(workplace: str, workers: StartWorkers, agent: str, settings: Mapping[str, Any] | None) -> Engine:
+    """Return an engine for `collect(…, engine=…)` that plays on workers. agent, settings: each worker makes its own."""
+
+    async def play(
+        env: Env[Any],
+        run_agent: Agent,
+        jobs: Iterable[Job],
+        keep: Keep,
+        *,
+        limits: Limits | None = None,
+        progress: Progress | None = None,
+    ) -> Progress:
+        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
+        if todo:
+            recipe = recipe_of(env, agent, settings or {})
+            with workers(env, limits) as (start, number):
+                driver = Driver(start, workplace, recipe, env, run_agent, limits)
+                await driver.run(min(number, limits.concurrency, len(todo)), todo, keep, progress)
+        return progress
+
+    return play
 
 
 def _content(answer: Any, context: str = "") -> Any:

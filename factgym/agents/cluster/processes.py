@@ -13,20 +13,18 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import Agent
-from factgym.agents.cluster.driver import Driver, WorkerLostError
-from factgym.agents.cluster.worker import Worker, recipe_of
-from factgym.agents.rollout.engine import Keep, Limits
-from factgym.agents.rollout.jobs import Job, Progress
+from factgym.agents.cluster.driver import WorkerLostError, cluster_engine
+from factgym.agents.cluster.worker import Worker
+from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
@@ -151,22 +149,8 @@ def on_processes(workers: int, agent: str, settings: Mapping[str, Any] | None = 
     if workers < 1:
         raise ConfigError(f"a run needs at least 1 worker, not {workers}")
 
-    async def play(
-        env: Env[Any],
-        run_agent: Agent,
-        jobs: Iterable[Job],
-        keep: Keep,
-        *,
-        limits: Limits | None = None,
-        progress: Progress | None = None,
-    ) -> Progress:
-        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
-        if todo:
-            recipe = recipe_of(env, agent, settings or {})
-            driver = Driver(
-                partial(_ProcessWorker, shared_modules(env)), "this machine", recipe, env, run_agent, limits
-            )
-            await driver.run(min(workers, limits.concurrency, len(todo)), todo, keep, progress)
-        return progress
+    @contextmanager
+    def start_workers(env: Env[Any], limits: Limits) -> Iterator[tuple[Callable[[], _ProcessWorker], int]]:
+        yield partial(_ProcessWorker, shared_modules(env)), workers
 
-    return play
+    return cluster_engine("this machine", start_workers, agent, settings)

@@ -10,17 +10,15 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import factgym
-from factgym.agents.agent import Agent
-from factgym.agents.cluster.driver import ClusterError, Driver, WorkerLostError
-from factgym.agents.cluster.worker import Worker, recipe_of
-from factgym.agents.rollout.engine import Keep, Limits
-from factgym.agents.rollout.jobs import Job, Progress
+from factgym.agents.cluster.driver import ClusterError, WorkerLostError, cluster_engine
+from factgym.agents.cluster.worker import Worker
+from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, MissingExtraError
@@ -95,19 +93,8 @@ def on_ray(
             raise ConfigError(f"{name} must be 0 or more, not {value}")
     check_address(address)
 
-    async def play(
-        env: Env[Any],
-        run_agent: Agent,
-        jobs: Iterable[Job],
-        keep: Keep,
-        *,
-        limits: Limits | None = None,
-        progress: Progress | None = None,
-    ) -> Progress:
-        todo, limits, progress = list(jobs), limits or Limits(), progress or Progress(0)
-        if not todo:
-            return progress
-        recipe = recipe_of(env, agent, settings or {})
+    @contextmanager
+    def start_workers(env: Env[Any], limits: Limits) -> Iterator[tuple[Callable[[], _RayWorker], int]]:
         with connected(address, None if workers is None else math.ceil(workers * max(cpus_per_worker, 1))) as ray:
             capacity = _capacity(ray, address, cpus_per_worker, gpus_per_worker)
             if workers is not None and workers > capacity:
@@ -115,11 +102,9 @@ def on_ray(
             reserved = {"num_cpus": cpus_per_worker, "num_gpus": gpus_per_worker}
             calls = {"max_concurrency": limits.concurrency + 1, "max_restarts": 0, "max_task_retries": 0}
             actor = ray.remote(**reserved, **calls)(Worker)
-            driver = Driver(lambda: _RayWorker(ray, actor.remote()), "the Ray cluster", recipe, env, run_agent, limits)
-            await driver.run(min(workers or capacity, limits.concurrency, len(todo)), todo, keep, progress)
-        return progress
+            yield lambda: _RayWorker(ray, actor.remote()), workers or capacity
 
-    return play
+    return cluster_engine("the Ray cluster", start_workers, agent, settings)
 
 
 def _capacity(ray: Any, address: str, cpus: float, gpus: float) -> int:
