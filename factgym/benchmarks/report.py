@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
@@ -16,11 +16,10 @@ from typing import Any, Literal, get_args
 from factgym.benchmarks.formats import decimal, interval
 from factgym.benchmarks.statistics.intervals import Estimate
 
-Kind = Literal["computed", "simulated", "data", "theirs"]
+Kind = Literal["computed", "data", "theirs"]
 KINDS: Mapping[Kind, str] = MappingProxyType(
     {
         "computed": "computed from the definitions",
-        "simulated": "simulated, not trained",
         "data": "counted in the files at hand",
         "theirs": "their trained models beside our scripts: not a reproduction",
     }
@@ -186,7 +185,6 @@ class Report:
     sections: tuple[Section, ...]
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
-    table_charts: Mapping[str, Chart] = field(default_factory=dict)
 
 
 @cache

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,10 @@ from typing import Any
 import pytest
 
 from factgym.benchmarks.formats import signed
-from factgym.benchmarks.report import KINDS, Row, Table, agrees, make_table, paper_facts
+from factgym.benchmarks.report import KINDS, Row, Table, agrees, make_table
 from factgym.benchmarks.seva import paper as tables_of
 from factgym.benchmarks.seva.benchmark import data_sets
-from factgym.benchmarks.seva.collapse import RUNS, CollapseRow, PolicyRates, collapse_chart, simulate_collapse
 from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
-from factgym.core.errors import ConfigError
 from factgym.rewards.seva.output import LABELS, read_output
 from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
 from factgym.rewards.seva.scoring import SevaGold, score_output
@@ -53,7 +49,6 @@ SECTIONS = {
     "table14": ("Table 14: Theoretical", "C.7 Proof"),
     "table16": ("Table 16: Per-benchmark", "D.3 Error"),
     "table17": ("Table 17: Error types", "Appendix E"),
-    "table18": ("Table 18: GRPO", "Appendix F"),
     "figure6": ("Figure 6: Reward landscape", "Appendix F"),
     "table21": ("Table 21: Effect", "Appendix J"),
 }
@@ -98,7 +93,7 @@ def test_the_facts_are_the_keys_that_are_read():
 def test_tables_name_their_kind(tables):
     assert {kind for _, kind in tables} == set(KINDS)
     for (_, kind), table in tables.items():
-        if kind in ("simulated", "theirs"):
+        if kind == "theirs":
             assert all(item.agrees is None for item in table.rows), table.source
         assert table.to_dict()["rows"]
 
@@ -199,91 +194,6 @@ def test_signed_and_same():
 def test_a_row_fits_its_columns():
     with pytest.raises(ValueError, match="2 cells for 1 columns"):
         make_table("y", ("a",), (Row(("1", "2")),))
-
-
-# Table 18 on simulated policies: the effect, what it takes, the table and the picture; and the speed report's texts.
-
-
-@cache
-def rows() -> tuple[CollapseRow, ...]:
-    return simulate_collapse(groups=300, seed=1)
-
-
-def own(run: str) -> list[CollapseRow]:
-    return [row for row in rows() if row.run == row.reward == run]
-
-
-def test_binary_advantages_die_out_and_process_advantages_do_not():
-    binary, process = own("binary"), own("process")
-    assert [row.step for row in binary] == [row.step for row in process] == [0, 100, 200, 350]
-    assert binary[-1].report.zero_variance > binary[0].report.zero_variance > 0.75
-    assert all(row.report.zero_variance < 0.35 for row in process)
-    for row in binary:
-        printed = next(item for item in paper_facts("seva", "table18")["binary"] if item["step"] == row.step)
-        low, high = printed["low"], printed["high"]
-        assert row.report.low_mean == pytest.approx(low, abs=0.08)
-        assert row.report.high_mean == pytest.approx(high, abs=0.08)
-    for row in process:
-        assert row.report.high_mean - row.report.low_mean > 1.6
-    assert process[-1].report.reward > process[0].report.reward
-
-
-def test_the_same_samples_under_both_rewards():
-    """Whichever policy wrote them: the reward makes the difference, not the run."""
-    result = {(row.run, row.step, row.reward): row.report for row in rows()}
-    for run in RUNS:
-        for step in (0, 100, 200, 350):
-            binary, process = result[run, step, "binary"], result[run, step, "process"]
-            assert process.zero_variance < 0.5 * binary.zero_variance
-            assert process.high_mean > 4 * binary.high_mean
-
-
-def test_independent_samples_at_the_papers_rates_do_not_collapse():
-    """q = .72 · .65 = .468: a group of eight is all equal with probability q^8 + (1 − q)^8, under one in a hundred."""
-    result = simulate_collapse(groups=600, runs={"binary": [PolicyRates(0, 0.28, 0.35, 0.917, 0.0)]})
-    binary = next(row.report for row in result if row.reward == "binary")
-    assert binary.reward == pytest.approx(0.468, abs=0.02)
-    assert binary.zero_variance < 0.03
-    assert binary.high_mean > 0.9
-
-
-def test_rates_are_kept():
-    confident = PolicyRates(0, 1.0, 0.0, 1.0, 0.0)
-    right = PolicyRates(1, 0.0, 0.0, 1.0, 0.0)
-    result = simulate_collapse(groups=20, runs={"process": [confident, right]})
-    assert [row.report.reward for row in result if row.step == 0] == [0.0, 0.0]
-    process, binary = (row.report.reward for row in result if row.step == 1)
-    assert binary == 1.0
-    # All perfect, confidence uniform on .6 to 1: 1 + .15 · .8.
-    assert process == pytest.approx(1.12, abs=0.01)
-
-
-def test_the_same_arguments_give_the_same_numbers():
-    once, again = (simulate_collapse(groups=5, seed=3) for _ in range(2))
-    assert once == again
-    assert simulate_collapse(groups=5, seed=4) != once
-
-
-def test_nonsense_is_refused():
-    with pytest.raises(ConfigError, match="group"):
-        simulate_collapse(groups=0)
-    with pytest.raises(ConfigError, match="group"):
-        simulate_collapse(size=1)
-    with pytest.raises(ConfigError, match=r"PolicyRates\.wrong"):
-        PolicyRates(0, 0.1, 1.1, 0.9, 0.0)
-
-
-def test_the_chart_is_one_svg_without_outside_parts_and_the_same_each_time():
-    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
-    text = collapse_chart(rows())
-    root = ET.fromstring(text)
-    assert root.tag == "{http://www.w3.org/2000/svg}svg"
-    assert "<script" not in text and "<image" not in text
-    output = " ".join("".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text"))
-    for words in ("binary reward, its own run", "process reward, its own run", "Groups of equal rewards"):
-        assert words in output
-    assert collapse_chart(rows()) == text
-    assert ET.fromstring(collapse_chart(())).tag == root.tag
 
 
 def test_speed_is_measured_on_complete_outputs_of_about_700_characters():

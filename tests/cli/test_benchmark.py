@@ -75,7 +75,6 @@ def test_the_papers_tables(tmp_path):
         "1.28",
         "Figure 6",
         "+1.62",
-        "simulated, not trained",
         "no file at hand",
         "✓",
         "✗",

@@ -1,1 +1,1 @@
-"""SEVA's evaluation: `report` for runs, `benchmark` for the five data sets, `paper` for its tables, `collapse` for Table 18."""
+"""SEVA's evaluation: `report` for runs, `benchmark` for the five data sets, `paper` for its tables."""

@@ -46,7 +46,6 @@ from factgym.benchmarks.report import (
     estimate_table,
     make_table,
 )
-from factgym.benchmarks.seva.collapse import collapse_chart
 from factgym.benchmarks.seva.paper import paper_tables
 from factgym.benchmarks.seva.report import POSITIVE, SLICE, SevaComparison, SevaReport, compare, evaluate_run
 from factgym.benchmarks.statistics.classification import NO_VERDICT
@@ -146,8 +145,7 @@ def seva_page(
     if comparisons:
         parts = [part for comparison in comparisons for part in _comparison(comparison)]
         sections.append(Section("Comparisons", tuple(parts), "Paired BCa bootstrap over the same claims."))
-    charts = {"Table 18": Chart("Advantages by training step, binary against process reward", collapse_chart)}
-    return Report("SEVA benchmark", tuple(sections), tuple(tables), tuple(notes), MappingProxyType(charts))
+    return Report("SEVA benchmark", tuple(sections), tuple(tables), tuple(notes))
 
 
 def _overview(name: str, results: Sequence[AgentResult[SevaReport]]) -> Table:

@@ -1,6 +1,6 @@
 """The tables of the SEVA paper that set something of ours beside something of theirs.
 
-Left out, because nothing in them can be computed without training: Tables 2, 8 to 11 and 22. Results of trained models are
+Left out, because nothing in them can be computed without training: Tables 2, 8 to 11, 18 and 22. Results of trained models are
 printed beside scripts and are no reproduction. The outputs of `facts/seva_outputs.json` are ours in form and the paper's
 in content: Figure 4, the examples of appendix G and the two of appendix J; the paper prints no rewards for them.
 """
@@ -18,7 +18,6 @@ from factgym.agents.resolve import scripted_agents
 from factgym.benchmarks.benchmark import AgentResult, DataSet
 from factgym.benchmarks.formats import ABSENT, decimal, hundred, percent, signed
 from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
-from factgym.benchmarks.seva.collapse import simulated_rows
 from factgym.benchmarks.seva.report import SevaReport
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims, read_benchmark
 from factgym.generators.perturbations.names import Pool
@@ -58,7 +57,6 @@ def paper_tables(data_sets: Sequence[DataSet] = (), results: Results = ()) -> tu
         reward_ranges(),
         table_16(results),
         table_17(results),
-        table_18(),
         figure_6(),
         table_19(claims),
         taxonomy(),
@@ -160,7 +158,7 @@ def weight_splits() -> Table:
     return table("weight_splits", rows)
 
 
-# Figure 6 and Table 18: advantages within a group of samples.
+# Figure 6: advantages within a group of samples.
 
 
 def figure_6() -> Table:
@@ -173,25 +171,6 @@ def figure_6() -> Table:
         low, high, spread = float(advantages.min()), float(advantages.max()), printed[f"{name}_spread"]
         rows.append(Row((name, signed(low, 2), signed(high, 2), f"±{spread}"), agrees(high, spread, places)))
     return table("figure_6", rows)
-
-
-def table_18() -> Table:
-    """Return advantage collapse on simulated policies."""
-    rows = []
-    for row in (row for row in simulated_rows() if row.run == row.reward):
-        report = row.report
-        printed = next(step for step in facts("table18")[row.run] if step["step"] == row.step)
-        means, extremes, theirs = (
-            f"{signed(low, 2)}/{signed(high, 2)}"
-            for low, high in (
-                (report.low_mean, report.high_mean),
-                (report.advantage_min, report.advantage_max),
-                (printed["low"], printed["high"]),
-            )
-        )
-        rewards = (decimal(report.reward, 2), decimal(printed["reward"], 2))
-        rows.append(Row((f"{row.run} {row.step}", *rewards, means, extremes, theirs, percent(report.zero_variance))))
-    return table("table_18", rows)
 
 
 # Table 12 and the cues in the local files; Table 19's probes.
