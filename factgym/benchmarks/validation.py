@@ -37,7 +37,7 @@ from factgym.benchmarks.conformance import (
     transcript,
 )
 from factgym.benchmarks.formats import count, decimal, interval, percent, printable
-from factgym.benchmarks.search.certificate import certificate
+from factgym.benchmarks.search.certificate import certificate, data_name, data_option
 from factgym.benchmarks.search.run import run_search, search_tasks, strategy_space
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, FactgymError, MissingExtraError
@@ -99,6 +99,7 @@ class Validation:
             "factgym": factgym.__version__,
             "env": self.env,
             "version": self.version,
+            **data_name(self.settings.get("path")),
             "settings": {name: json_value(value) for name, value in self.settings.items() if name != "path"},
             "passed": self.passed,
             "checks": [asdict(check) for check in self.checks],
@@ -416,7 +417,7 @@ def markdown(validation: Mapping[str, Any], image: str) -> str:
         for check in validation["checks"]
     ]
     return (
-        f"## Validation\n![{validation['env']}]({image}) by `factgym validate {validation['env']}`.\n\n"
+        f"## Validation\n![{validation['env']}]({image}) by `factgym validate {validation['env']}{data_option(validation)}`.\n\n"
         + "\n".join(rows)
         + "\n"
     )

@@ -4,22 +4,24 @@ In the README: the tables of rewards and of trained policies. In the guide to tr
 `docs`: its first page (the README), one card per environment, the data sets, the command line, the names that `import
 factgym` exports, the changelog. In every page: the lines that install an extra. A card ends with the environment's
 validation and certificate where `docs/environments` has them. `--certify` first writes those of the environments named,
-of all that need no data where none is. The curves' pictures are drawn anew where their result has changed.
+of all where none is; those that read files need the folder of public data sets in FACTGYM_DATA. The curves' pictures are drawn anew where their result has changed.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import typer
 
 import factgym
-from factgym.core.errors import INSTALL_LINE, ConfigError, install_command
+from factgym.core.config import DATA_VARIABLE
+from factgym.core.errors import INSTALL_LINE, install_command
 from factgym.core.registry import EnvSpec, list_envs, make, spec
 from factgym.datasets.base import load_data_sets
 
@@ -28,6 +30,19 @@ VALIDATIONS = Path("docs/environments/validations")
 RESULTS = Path("recipes/results")
 BUDGET, TASKS = 300, 100
 """Training episodes and fresh tasks of the certificates, as of `validate`: a few seconds for each environment."""
+DATA: Mapping[str, str] = {
+    "claimcheck-docs": "policies_basecamp",
+    "claimcheck-contracts": "contract_nli",
+    "claimcheck-wice": "wice",
+    "claimcheck-fm2": "fool_me_twice",
+    "claimcheck-scifact": "scifact",
+    "seva-fever": "seva_official",
+    "seva-truthfulqa": "seva_official",
+    "seva-halueval": "seva_official",
+    "seva-clearfacts": "clearfacts",
+    "seva-anli": "anli",
+}
+"""Environment that reads files -> the folder of public data that its validation and certificate are over."""
 
 Rows = list[tuple[str, ...]]
 
@@ -77,7 +92,8 @@ def _site_links(readme: str) -> str:
 
 def reward_rows(root: Path) -> Rows:
     """What the scripted agents and the best exploits of each certificate earn, as a mean over its fresh tasks."""
-    rows: Rows = [("environment", "honest baseline", "teacher", "exploit that never judges", "best exploit", "oracle")]
+    head = "environment", "honest baseline", "teacher", "exploit that never judges", "best exploit", "oracle", "search"
+    rows: Rows = [head]
     for env_id in list_envs():
         path = root / CERTIFICATES / f"{env_id}.json"
         if path.is_file():
@@ -85,8 +101,9 @@ def reward_rows(root: Path) -> Rows:
             scripted = {role: _reward(estimate["value"]) for role, estimate in value["scripted"].items()}
             best = max(entry["reward"]["value"] for entry in value["strategies"])
             means = _reward(value["baseline"]["value"]), scripted.get("teacher", "")
+            exploits = _reward(value["without_judgement"]), _reward(best)
             rows.append(
-                (f"`{env_id}`", *means, _reward(value["without_judgement"]), _reward(best), scripted["oracle"])
+                (f"`{env_id}`", *means, *exploits, scripted["oracle"], "pass" if value["passed"] else "**FAIL**")
             )
     return rows
 
@@ -254,33 +271,41 @@ def certificate_section(root: Path, env_id: str) -> str:
     return f"\n{markdown(read_certificate(path.read_text('utf-8')), default)}"
 
 
-def certify(env_id: str) -> dict[str, Any] | None:
-    """The certificate of an environment at the small budget.
+def data_settings(env_id: str, folder: Path | None) -> dict[str, str] | None:
+    """The settings under which an environment is certified; None for one that reads files where they are missing.
 
-    None for one without a strategy space, with fewer tasks than a certificate needs, or that needs data.
+    folder: of public data sets.
+    """
+    if env_id not in DATA:
+        return {}
+    path = folder / DATA[env_id] if folder else None
+    return {"path": str(path)} if path and path.is_dir() else None
+
+
+def certify(env_id: str, folder: Path | None = None) -> dict[str, Any] | None:
+    """The certificate of an environment at the small budget, as `write_trust` writes it.
+
+    folder: of public data sets. None for an environment that needs one that is missing.
     """
     from factgym.benchmarks.search.certificate import certificate
     from factgym.benchmarks.search.run import run_search
 
-    if spec(env_id).load().strategies is None:
-        return None
-    try:
-        env = make(env_id)
-    except ConfigError:
-        return None
-    if len(env.tasks) < TASKS:
-        return None
-    return certificate(run_search(env, budget=BUDGET, n=TASKS))
+    settings = data_settings(env_id, folder)
+    return None if settings is None else certificate(run_search(make(env_id, **settings), budget=BUDGET, n=TASKS))
 
 
-def write_trust(root: Path, env_id: str) -> None:
-    """Write the validation of an environment with its badge, and its certificate; none for one that needs data."""
+def write_trust(root: Path, env_id: str, folder: Path | None = None) -> None:
+    """Write the validation of an environment with its badge, and its certificate where it has a strategy space.
+
+    folder: of public data sets; nothing is written of an environment that needs one that is missing.
+    """
     from factgym.benchmarks.validation import badge, json_text, validate
 
-    try:
-        validation = validate(env_id)
-    except ConfigError:
+    settings = data_settings(env_id, folder)
+    if settings is None:
+        print(f"{env_id}: left out, set {DATA_VARIABLE} to a folder that holds {DATA[env_id]}")
         return
+    validation = validate(env_id, settings)
     data = validation.to_dict()
     texts = {VALIDATIONS / f"{env_id}.json": json_text(data), VALIDATIONS / f"{env_id}.svg": badge(data)}
     if validation.certificate is not None:
@@ -301,7 +326,7 @@ def main() -> None:
         chosen = []
     root = Path(arguments[0] if arguments else ".")
     for env_id in chosen:
-        write_trust(root, env_id)
+        write_trust(root, env_id, Path(folder) if (folder := os.environ.get(DATA_VARIABLE)) else None)
     for path, text in pages(root).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -17,6 +17,7 @@ import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module, resources
+from pathlib import Path
 from typing import Any, cast
 
 import factgym
@@ -43,6 +44,7 @@ def certificate(result: SearchResult) -> dict[str, Any]:
         "factgym": factgym.__version__,
         "env": env.env_spec.id,
         "version": env.env_spec.version,
+        **data_name(getattr(env.config, "path", None)),
         "config": {
             name: json_value(getattr(env.config, name)) for name in type(env.config).model_fields if name != "path"
         },
@@ -69,6 +71,16 @@ def certificate(result: SearchResult) -> dict[str, Any]:
         "neutral": [strategy.to_json() for strategy in result.neutral],
         "passed": result.passed,
     }
+
+
+def data_name(path: str | None) -> dict[str, str]:
+    """Return `{"data": NAME}` of the file or folder that tasks are read from, without its place; empty for none."""
+    return {"data": Path(path).resolve().name} if path else {}
+
+
+def data_option(value: Mapping[str, Any]) -> str:
+    """Return the option of the command line that names the data of a certificate or validation, after a space."""
+    return f" --path {value['data']}" if value.get("data") else ""
 
 
 def hashes(result: SearchResult) -> dict[str, Any]:
@@ -242,7 +254,7 @@ def markdown(value: Mapping[str, Any], default: Mapping[str, Any]) -> str:
         )
     outcome = "passed" if value["passed"] else "FAILED"
     return (
-        f"## Certificate\n`factgym audit {value['env']} --search --budget {value['budget']} -n {value['n']} --seed "
+        f"## Certificate\n`factgym audit {value['env']}{data_option(value)} --search --budget {value['budget']} -n {value['n']} --seed "
         f"{value['seed']}` under the reward `{value['reward']}` {outcome}: the best of {value['tried']} strategies on "
         f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n"
         + "\n".join(rows)
