@@ -63,6 +63,14 @@ def test_the_oracle_earns_all_there_is_on_every_set(data_dir: Path, source: str)
         assert episode["reward"]["total"] == pytest.approx(1.12 if single else 1.15), episode["task"]
 
 
+def test_claims_of_the_miniature_can_be_told_apart_from_their_source_alone() -> None:
+    env = factgym.make("seva", world="miniature", passages=1, split="test", reward="process")
+    for name in ("oracle", "teacher"):
+        assert [report["total"] for report in reports(env, name, 100)] == pytest.approx([1.15] * 100)
+    constants = [accuracy(env, name, 100) for name in ("always-attributable", "always-not")]
+    assert accuracy(env, "nli", 100) > max(constants) + 0.1
+
+
 def test_the_brief_is_parsed_from_the_prompt(data_dir: Path) -> None:
     for source in ("seva-clearfacts", "seva-halueval"):
         env = factgym.make(source, path=str(data_dir))

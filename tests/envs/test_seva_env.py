@@ -203,6 +203,11 @@ def test_bad_settings_are_refused(config: dict[str, Any], message: str) -> None:
         factgym.make("seva", **config)
 
 
+def test_files_have_no_world(path: str) -> None:
+    with pytest.raises(ConfigError, match="settings of generated claims, not of source='fever'"):
+        factgym.make("seva-fever", path=path, passages=1)
+
+
 def test_missing_data_are_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
     with pytest.raises(ConfigError, match=r"'anli' needs a file or folder .*path=….*FACTGYM_DATA"):

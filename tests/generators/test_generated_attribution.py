@@ -10,7 +10,7 @@ import pytest
 
 from factgym.core.errors import ConfigError
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim
-from factgym.generators.attribution import SPLITS, SyntheticAttribution
+from factgym.generators.attribution import SPLITS, MiniatureAttribution, SyntheticAttribution
 
 SIZE = 420
 
@@ -91,6 +91,41 @@ def test_no_trivial_property_tells_the_label(split: str) -> None:
     labels = [item.label == ATTRIBUTABLE for item in items(split)]
     for feature in (overlap, lambda item: float(len(item.claim)), lambda item: float(len(item.source))):
         assert best_threshold([feature(item) for item in items(split)], labels) < 0.62
+
+
+def test_an_excerpt_holds_the_evidence_of_the_same_claim() -> None:
+    whole, excerpt = items("validation"), SyntheticAttribution("validation", size=SIZE, passages=1)
+    assert excerpt.fingerprint() != SyntheticAttribution("validation", size=SIZE).fingerprint()
+    for full, short in zip(whole, excerpt[:], strict=True):
+        assert (short.claim, short.label, short.error_type) == (full.claim, full.label, full.error_type)
+        assert all(passage in full.source.split("\n\n") for passage in short.source.split("\n\n"))
+        quotes = [{item.source[start:end] for start, end in item.meta["evidence"]} for item in (full, short)]
+        assert quotes[0] == quotes[1]
+    assert sum(len(item.source) for item in excerpt) < 0.5 * sum(len(item.source) for item in whole)
+
+
+def test_miniature_claims_are_labelled_as_their_sentences_differ() -> None:
+    """By other means than the generator's: the words of the claim and of the sentence that decides."""
+    split = MiniatureAttribution("validation", passages=1)
+    for start in range(0, 400, 10):
+        block = split[start : start + 10]
+        assert [item.label for item in block].count(ATTRIBUTABLE) == 5
+        assert sorted(item.error_type for item in block if item.error_type) == sorted(MiniatureAttribution.ERRORS)
+        for item in block:
+            ((first, last),) = item.meta["evidence"]
+            missing, added = (
+                words(one) - words(other) - {"there", "are", "has", "its", "the", "at", "of", "is", "a"}
+                for one, other in ((item.claim, item.source[first:last]), (item.source[first:last], item.claim))
+            )
+            if item.error_type == "fabrication":
+                assert missing
+            elif item.error_type == "scope_inflation":
+                assert not missing
+                assert added
+            else:
+                assert (item.label == ATTRIBUTABLE) == (not missing and not added)
+                assert (item.error_type == "numerical_exaggeration") <= all(word.isdigit() for word in missing)
+    assert MiniatureAttribution("train").fingerprint() != SyntheticAttribution("train").fingerprint()
 
 
 def test_sizes_and_bad_arguments() -> None:

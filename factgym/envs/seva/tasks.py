@@ -10,7 +10,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
 from factgym.datasets.attribution import AttributionClaim, Claims, balanced, read_benchmark, stratified, without_cues
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, text_hash
-from factgym.generators.attribution import SPLITS, SyntheticAttribution
+from factgym.generators.attribution import SPLITS, MiniatureAttribution, SyntheticAttribution
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.rubrics import find_rubric
 from factgym.rewards.seva.scoring import SevaGold
@@ -32,7 +32,9 @@ class SevaConfig(DataConfig):
     draft, which is answered with a review, and the second one counts. max_source_chars: a longer source is cut there,
     with a mark. cues: "remove" takes the known cue of TruthfulQA or HaluEval out (`datasets.attribution.without_cues`)
     before the slice is drawn. balance: draw as many claims of either label from a file, so that a constant label earns no
-    more than chance; an evaluation has all of them.
+    more than chance; an evaluation has all of them. world: of generated claims, rules of documents or, for
+    small models, the short sentences of a small vocabulary ("miniature"). passages: of a generated document that the
+    source has, those that decide first; all by default.
     """
 
     max_turns: AtLeastOne = 1
@@ -42,18 +44,23 @@ class SevaConfig(DataConfig):
     cues: Literal["keep", "remove"] = "keep"
     balance: bool = False
     max_source_chars: AtLeastOne = 60_000
+    world: Literal["documents", "miniature"] = "documents"
+    passages: AtLeastOne | None = None
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
         if self.source == "synthetic" and self.path is not None:
             raise ConfigError("generated claims have no path: use seva-fever or another environment over files")
+        if self.source != "synthetic" and (self.world != "documents" or self.passages is not None):
+            raise ConfigError(f"world and passages are settings of generated claims, not of source={self.source!r}")
         _ = self.rubric
 
     @property
     def splits(self) -> tuple[str, ...]:
         if self.source != "synthetic":
             return ("test",)
-        return ("validation", *(split for split in SPLITS if split != "validation"))
+        splits = MiniatureAttribution.SPLITS if self.world == "miniature" else SPLITS
+        return ("validation", *(split for split in splits if split != "validation"))
 
     @property
     def rubric(self) -> Rubric:
@@ -90,6 +97,8 @@ class SevaTaskSet(ItemTaskSet[SevaTask, SevaConfig]):
             config.max_source_chars,
             config.cues,
             config.balance,
+            config.world,
+            config.passages,
         )
         return shared(key, lambda: cls(_load_claims(config), config))
 
@@ -113,7 +122,8 @@ def truncate_source(text: str, max_chars: int) -> str:
 
 def _load_claims(config: SevaConfig) -> Claims:
     if config.source == "synthetic":
-        return SyntheticAttribution(config.chosen_split, seed=config.seed, size=config.size)
+        generator = MiniatureAttribution if config.world == "miniature" else SyntheticAttribution
+        return generator(config.chosen_split, seed=config.seed, size=config.size, passages=config.passages)
     claims: Claims = read_benchmark(config.source, config.require_path(_CONTENT))
     if config.cues == "remove":
         claims = without_cues(config.source, claims, config.seed)

@@ -18,14 +18,22 @@ from typing import Any
 
 from factgym.agents.runs.files import read_json, write_json
 from factgym.core.errors import ConfigError, FactgymError
-from factgym.training.recipes.recipe import read_recipe
-from factgym.training.recipes.run import RECIPE, RESULT, read_metrics
+from factgym.training.recipes.evaluation import paired_differences
+from factgym.training.recipes.recipe import read_recipe, recipe_of
+from factgym.training.recipes.run import EVALUATIONS, RECIPE, RESULT, TEST, TRAIN, read_metrics
 
 
-def stored_result(folders: Sequence[Path], command: str, commit: str, note: str = "") -> dict[str, Any]:
+def stored_result(
+    folders: Sequence[Path],
+    command: str,
+    commit: str,
+    note: str = "",
+    others: Mapping[str, Sequence[Path]] | None = None,
+) -> dict[str, Any]:
     """Return the result of finished runs of one recipe as JSON data. note: what a reader has to know of the runs.
 
-    Raises ConfigError for a run that is not finished, runs of different recipes or two of one seed.
+    others: runs of other recipes by name, of the same environment and seeds; "against" has the paired differences of the
+    last stages' episodes, these runs' − the others'. Raises ConfigError for a run that is not finished, runs of different recipes or two of one seed.
     """
     recipes = [read_recipe(folder / RECIPE) for folder in folders]
     seeds = [recipe.pop("seed", 0) for recipe in recipes]
@@ -42,7 +50,46 @@ def stored_result(folders: Sequence[Path], command: str, commit: str, note: str 
         {"seed": seed, "stages": result["stages"], "steps": _steps(folder)}
         for seed, result, folder in zip(seeds, results, folders, strict=True)
     ]
-    return {**about, "splits": splits, "held_out": _curve(results), "runs": runs}
+    against = {name: _against(folders, seeds, rivals) for name, rivals in (others or {}).items()}
+    return {
+        **about,
+        "splits": splits,
+        **({"against": against} if against else {}),
+        "held_out": _curve(results),
+        "runs": runs,
+    }
+
+
+def _against(folders: Sequence[Path], seeds: Sequence[int], others: Sequence[Path]) -> dict[str, Any]:
+    """Paired differences of the last evaluations of two recipes' runs by split, over the seeds."""
+    rivals = {read_recipe(folder / RECIPE).get("seed", 0): folder for folder in others}
+    if sorted(rivals) != sorted(seeds):
+        raise ConfigError(f"the runs have seeds {seeds}, the others {sorted(rivals)}: they are compared in pairs")
+    splits: dict[str, Any] = {}
+    for split in (TEST, TRAIN):
+        rows = []
+        for seed, folder in zip(seeds, folders, strict=True):
+            after, before = (_last_evaluation(run, split) for run in (folder, rivals[seed]))
+            if after is not None and before is not None:
+                rows.append({name: list(value) for name, value in _pairs(before, after).items()})
+        if len(rows) == len(folders):
+            names = [name for name in rows[0] if all(name in row for row in rows)]
+            splits[split] = {
+                "scores": {name: over_seeds([row[name] for row in rows]) for name in names},
+                "by_seed": {name: [_rounded(row[name][0]) for row in rows] for name in names},
+            }
+    return splits
+
+
+def _last_evaluation(folder: Path, split: str) -> Path | None:
+    """The evaluation after the last stage, where the recipe has one of this split."""
+    stages = recipe_of(read_recipe(folder / RECIPE)).stages
+    path = folder / EVALUATIONS / split / f"{len(stages) - 1}-{stages[-1].kind}"
+    return path if path.is_dir() else None
+
+
+def _pairs(before: Path, after: Path) -> dict[str, tuple[float | None, ...]]:
+    return {name: (each.value, each.low, each.high) for name, each in paired_differences(before, after).items()}
 
 
 def over_seeds(estimates: Sequence[Sequence[float | None]]) -> list[float | None]:
@@ -111,7 +158,7 @@ def _curve(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _steps(folder: Path) -> list[dict[str, Any]]:
     """Every tenth step's reward and share of groups without signal, of stages that log them."""
-    names = ("reward", "zero_signal", "length")
+    names = ("reward", "reward_std", "zero_signal", "entropy", "length")
     return [
         {"step": line["total_step"], **{name: _rounded(line[name]) for name in names if name in line}}
         for line in read_metrics(folder)
@@ -131,6 +178,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--commit", help="of the code that the runs were made with; default: the one checked out")
     parser.add_argument("--note", default="", help="what a reader has to know of the runs")
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        nargs="+",
+        metavar="NAME RUN",
+        help="another recipe's name and its runs of the same seeds, to compare with in pairs; repeatable",
+    )
     chosen = parser.parse_args(arguments)
     commit = (
         chosen.commit
@@ -141,7 +196,8 @@ def main(arguments: Sequence[str]) -> int:
     name = f"recipes/{chosen.out.stem}.toml"
     try:
         command = f"factgym train {name} --seed N"
-        write_json(chosen.out, stored_result(chosen.runs, command, commit, chosen.note))
+        others = {name: [Path(run) for run in runs] for name, *runs in chosen.against}
+        write_json(chosen.out, stored_result(chosen.runs, command, commit, chosen.note, others))
     except FactgymError as error:
         sys.stderr.write(f"{error}\n")
         return 2
