@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from scipy import stats
 
+import factgym
+from factgym.agents.resolve import find_agent
+from factgym.agents.runs.collect import collect
 from factgym.core.errors import ConfigError
 from factgym.training.recipes.recipe import recipe_of, recipe_toml
 from factgym.training.recipes.results import main, stored_result
@@ -55,6 +58,27 @@ def test_a_seed_alone_keeps_its_interval_over_tasks(tmp_path: Path) -> None:
     result = stored_result([finished_run(tmp_path / "0", 0, 0.5)], "factgym train", "abc")
     score = result["splits"]["test"]["scores"]["start"]
     assert (score["low"], score["high"]) == (0.4, 0.6)
+
+
+def test_two_recipes_are_compared_in_pairs_of_tasks_and_seeds(tmp_path: Path) -> None:
+    runs: dict[str, list[Path]] = {"mini": [], "other": []}
+    totals: dict[str, list[float]] = {"mini": [], "other": []}
+    for name, agent in (("mini", "oracle"), ("other", "exploiter")):
+        for seed in (0, 1):
+            folder = finished_run(tmp_path / f"{name}-{seed}", seed, 0.5)
+            evaluation = folder / "evaluations/test/0-grpo"
+            run = collect(factgym.make("toy"), find_agent(agent, "toy"), evaluation, n=6, k=2, seed=seed)
+            totals[name].append(stats.tmean([episode["reward"]["total"] for episode in run.episodes()]))
+            runs[name].append(folder)
+    out = tmp_path / "mini.json"
+    arguments = ["--out", str(out), "--commit", "abc", "--against", "other", *map(str, runs["other"])]
+    assert main([*map(str, runs["mini"]), *arguments]) == 0
+    against = json.loads(out.read_text("utf-8"))["against"]["other"]["test"]
+    expected = [new - old for new, old in zip(totals["mini"], totals["other"], strict=True)]
+    assert against["by_seed"]["reward"] == pytest.approx(expected, abs=1e-4)
+    assert against["scores"]["reward"][0] == pytest.approx(stats.tmean(expected), abs=1e-4) > 0
+    with pytest.raises(ConfigError, match="compared in pairs"):
+        stored_result(runs["mini"], "", "", others={"other": runs["other"][:1]})
 
 
 def test_other_recipes_and_unfinished_runs_are_refused(tmp_path: Path) -> None:
