@@ -113,10 +113,11 @@ def test_miniature_claims_are_labelled_as_their_sentences_differ() -> None:
         assert sorted(item.error_type for item in block if item.error_type) == sorted(MiniatureAttribution.ERRORS)
         for item in block:
             ((first, last),) = item.meta["evidence"]
-            missing, added = (
-                words(one) - words(other) - {"there", "are", "has", "its", "the", "at", "of", "is", "a"}
-                for one, other in ((item.claim, item.source[first:last]), (item.source[first:last], item.claim))
+            claim, sentence = (
+                words(text) - {"there", "are", "has", "its", "the", "at", "of", "is", "a"}
+                for text in (item.claim, item.source[first:last])
             )
+            missing, added = claim - sentence, sentence - claim
             if item.error_type == "fabrication":
                 assert missing
             elif item.error_type == "scope_inflation":
