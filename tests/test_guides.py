@@ -1,14 +1,22 @@
 """Every command and example of the guides runs, in order, in one folder, against a local server without a model.
 
-A command that ends in `&` is a server, which runs until the guide ends; a free port takes the place of its own.
+A command that ends in `&` is a server, which runs until the guide ends; a free port takes the place of its own. `text`
+blocks need a model, a GPU, another service or hours, and are shown, not run: each of their lines, on every page, is held
+against the real command line, environments, recipes, measurements and extras.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 import sys
+import tomllib
 from contextlib import ExitStack, chdir
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
 
 import click
 import pytest
@@ -18,16 +26,23 @@ from retrieval_served import start, stop
 from served import ADDRESS, served
 from test_readme import factgym, run
 
+from factgym.agents.resolve import _MAKERS, scripted_agents
 from factgym.cli.main import app
+from factgym.core.registry import list_envs, spec
+from factgym.corpora.index import _KINDS
+from perf.__main__ import NAMES
 
-GUIDES = sorted((Path(__file__).resolve().parents[1] / "docs" / "guides").glob("*.md"))
+ROOT = Path(__file__).resolve().parents[1]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), *map(ROOT.joinpath, ("README.md", "AGENTS.md", "CONTRIBUTING.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"# file: (\S+\.py)\n")
 """First line of a block that is a part of a file; the parts are joined in their order."""
 OPTION = r"(?<![\w-])--[a-z][a-z-]+"
-NEEDS_MORE = re.compile(
-    r"pip install|vllm serve|sglang|hf:path|--ray|-m perf|postgresql://|corpus encode|index=dense|index[ =](rerank|late)|factgym train [rc]|--agent nli:|--tensorboard|factgym serve check|^curl "
+OTHERS = re.compile(
+    r"(vllm serve|python -m sglang\.launch_server|python -m verl\.trainer\.main_ppo|ray start|prime env install|uv run rl|vf-eval|inspect eval|gym (env|eval)) "
 )
+"""Commands of other projects: servers, clusters, trainers, hubs."""
 
 
 def at_real_addresses(text: str, servers: dict[str, str]) -> str:
@@ -47,6 +62,22 @@ def run_server(line: str, folder: Path, stack: ExitStack) -> tuple[str, str]:
     return f"http://127.0.0.1:{port[1]}", re.match(r"http://[^/]+", url)[0]  # type: ignore[index]
 
 
+def curl(line: str) -> None:
+    """Do what a line with curl does: a request with headers and data."""
+    words = iter(shlex.split(line)[1:])
+    url, headers, data = "", {}, None
+    for word in words:
+        if word == "-H":
+            name, _, value = next(words).partition(": ")
+            headers[name] = value
+        elif word == "-d":
+            data = next(words).encode()
+        else:
+            url = word
+    with urlopen(Request(url, data, headers)) as reply:
+        assert json.loads(reply.read())
+
+
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
 def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
     text = guide.read_text("utf-8")
@@ -59,6 +90,9 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
                     if line.endswith("&"):
                         address, real = run_server(line, tmp_path, stack)
                         servers[address] = real
+                        continue
+                    if line.startswith("curl "):
+                        curl(at_real_addresses(line, servers))
                         continue
                     done = factgym(at_real_addresses(line, servers).replace(ADDRESS, url), tmp_path)
                     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
@@ -75,7 +109,6 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
                 (tmp_path / "prices.toml").write_text(code, "utf-8")
             else:
                 assert language == "text"
-                assert all(NEEDS_MORE.search(line) for line in code.strip().splitlines()), code
 
 
 def options_of(command: click.Command) -> set[str]:
@@ -91,3 +124,88 @@ def test_the_options_in_the_guides_exist(tmp_path: Path) -> None:
     for guide in GUIDES:
         text = re.sub(r"```text.*?```", "", guide.read_text("utf-8"), flags=re.DOTALL)
         assert set(re.findall(OPTION, text)) <= existing, guide.name
+
+
+def parsed(line: str) -> tuple[str, dict[str, Any]]:
+    """The command of a `factgym …` line and its parameters, by the real command line. Raises for a wrong line."""
+    command, name, words = typer.main.get_command(app), "factgym", shlex.split(line, comments=True)[1:]
+    while hasattr(command, "commands"):
+        child, command, words = command.resolve_command(click.Context(command, info_name=name), words)
+        name = f"{name} {child}"
+    return name, command.make_context(name, [word for word in words if word != "…"]).params
+
+
+def check_factgym(line: str) -> None:
+    """A shown `factgym …` line names options, environments, settings, agents, indexes and recipes that exist."""
+    name, values = parsed(line)
+    target = values.get("env") or values.get("recipe")
+    if name == "factgym train" and str(target).endswith(".toml"):
+        assert (ROOT / target).is_file(), line
+    elif target is not None:
+        assert target in list_envs(), line
+        fields = spec(target).load().Config.model_fields
+        for setting in values.get("settings") or () if name != "factgym train" else ():
+            assert setting.partition("=")[0] in fields, line
+    for agent in re.findall(r"--(?:agent|model|attacker|proposer|solver) ([^\s-]\S*)", line):
+        if not name.startswith("factgym serve") and not line.startswith("factgym view"):
+            assert agent.partition(":")[0] in _MAKERS or agent in scripted_agents(target or "claimcheck"), line
+    index = values.get("index")
+    assert not isinstance(index, str) or index in _KINDS or index.startswith("http://"), line
+
+
+def check_pip(words: list[str]) -> None:
+    """A shown installation asks for extras of this project, or for other projects under the pins of an extra or one version."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    pins = {pin for pinned in extras.values() for pin in pinned}
+    for word in words:
+        name, _, names = word.rstrip("]").partition("[")
+        if name in (".", "factgym"):
+            assert set(filter(None, names.split(","))) <= extras.keys(), word
+        elif word not in ("-e", "prime", "uv") and " @ git+https://" not in word:
+            assert word in pins or re.fullmatch(r"[\w-]+==[\d.]+", word), word
+
+
+def check_module(words: list[str], line: str) -> None:
+    """`python -m MODULE …`: it can be imported, and of a measurement there is one of that name with these options."""
+    assert find_spec(words[0]) is not None, line
+    if words[0] == "perf":
+        assert words[1] in NAMES, line
+        source = (ROOT / "perf" / f"{words[1].replace('-', '_')}.py").read_text("utf-8")
+        assert all(f'"{option}"' in source for option in words[2:] if option.startswith("--")), line
+    elif words[0] != "factgym.agents.script_server":
+        source = Path(find_spec(words[0]).origin).read_text("utf-8")  # type: ignore[union-attr, arg-type]
+        assert all(f'"{option}"' in source for option in words[1:] if option.startswith("--")), line
+
+
+SHOWN = [
+    (page.relative_to(ROOT), block)
+    for page in PAGES
+    for language, block in BLOCK.findall(page.read_text("utf-8"))
+    if language == "text"
+]
+
+
+@pytest.mark.parametrize(("page", "block"), SHOWN, ids=lambda value: " ".join(str(value).split()[:5]))
+def test_a_block_that_is_shown_names_what_exists(page: Path, block: str) -> None:
+    if block.startswith("# ") and ".py" in block.splitlines()[0]:
+        compile(block, str(page), "exec")
+        return
+    if block.startswith("{"):
+        (server,) = json.loads(block)["mcpServers"].values()
+        check_factgym(shlex.join([server["command"], *server["args"]]))
+        return
+    if page.name in ("README.md", "index.md") and block.startswith("search →"):
+        return  # output, which test_readme.py compares
+    for line in block.strip().replace("\\\n", " ").splitlines():
+        line = line.removesuffix("&").strip()
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["factgym"]:
+            check_factgym(line)
+        elif "install" in words[:4] and "pip" in words[:3]:
+            check_pip(words[words.index("install") + 1 :])
+        elif words[:2] == ["python", "-m"] and not OTHERS.match(line):
+            check_module(words[2:], line)
+        elif words[:2] == ["python", "train.py"]:
+            assert any(block.startswith("# train.py") for other, block in SHOWN if other == page)
+        else:
+            assert OTHERS.match(line), line

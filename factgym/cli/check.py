@@ -50,7 +50,7 @@ def check(
     base_url: BaseUrl = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
-    agent_settings: AgentSettings = None,
+    agent_set: AgentSettings = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     html: Annotated[Path | None, typer.Option(help="Write one self-contained page as well.")] = None,
     fail_on: Annotated[
@@ -70,7 +70,7 @@ def check(
     statuses = _statuses(fail_on)
     answers = _answers(source, claim or [], question)
     settings = parse_settings(
-        agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
+        agent_set, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
     calibrations = None if calibration is None else read_calibrations(calibration)
     checker = Checker(CheckedDocuments(docs), agent, settings, concurrency, calibrations)

@@ -222,12 +222,14 @@ def _command_parts(name: str, command: Any) -> Iterator[str]:
     under = getattr(command, "commands", {})
     if not under:
         yield f"## {name}\n\n{inspect.cleandoc(command.help or '')}"
-        rows: Rows = [("argument", "default", "")]
+        rows: Rows = [("argument", "default", "meaning")]
         for parameter in command.params:
             names = [*parameter.opts, *parameter.secondary_opts]
             label = (parameter.name or "").upper() if parameter.param_type_name == "argument" else ", ".join(names)
             default = parameter.default
-            default_text = "" if default is None or callable(default) or default in ((), [], False) else f"`{default}`"
+            default_text = (
+                "" if default is None or callable(default) or default in ((), [], False, "") else f"`{default}`"
+            )
             text = " ".join(str(getattr(parameter, "help", None) or "").split())
             rows.append((f"`{label}`", default_text, text))
         if len(rows) > 1:

@@ -268,7 +268,7 @@ def serve_check(
     base_url: BaseUrl = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,
-    agent_settings: AgentSettings = None,
+    agent_set: AgentSettings = None,
     calibration: CalibrationFile = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Claims of a text at a time.")] = 8,
     max_text_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of a text.")] = 20_000,
@@ -294,7 +294,7 @@ def serve_check(
     if token is None and not is_loopback(host):
         raise ConfigError(f"--host {host} opens the server to other machines: give a --token as well")
     settings = parse_settings(
-        agent_settings, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
+        agent_set, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
     limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
     checkers = _checkers(folders, agent, settings, concurrency, calibration)

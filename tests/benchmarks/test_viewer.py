@@ -28,6 +28,7 @@ from factgym.benchmarks.page import data_block, templates, visible
 from factgym.benchmarks.viewer.comparison import run_names
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import read_dataset
+from factgym.benchmarks.viewer.live import PageServer
 from factgym.benchmarks.viewer.page import write_comparison, write_page
 from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, steps_of
 from factgym.core.errors import DataError
@@ -606,3 +607,24 @@ def test_folders_are_named_as_shortly_as_tells_them_apart(tmp_path: Path) -> Non
     assert run_names([tmp_path / "x/a", tmp_path / "x/b"]) == ["a", "b"]
     assert run_names([tmp_path / "x/a", tmp_path / "y/a"]) == ["x/a", "y/a"]
     assert run_names([tmp_path / "a", tmp_path / "a"])[1].endswith("(2)")
+
+
+def test_a_watched_page_of_a_large_run_is_written_rarely(tmp_path: Path) -> None:
+    """With a clock of the test: after a page that took 30 seconds the next comes 600 seconds later."""
+    now, size, written = [0.0], [1], []
+
+    def write() -> Path:
+        now[0] += 30.0
+        written.append(size[0])
+        return tmp_path / "index.html"
+
+    with PageServer(write, lambda: str(size[0]), 0, reloads=False, clock=lambda: now[0]) as server:
+        size[0] = 2
+        now[0] = 30.0 + 599.0
+        server.refresh()
+        assert (server.version, written) == ("1", [1])
+        now[0] += 1.0
+        assert server.version == "2"
+        server.refresh()
+        server.refresh()
+        assert (server.version, written) == ("2", [1, 2])

@@ -1,4 +1,8 @@
-"""A page that follows its runs: a server on 127.0.0.1 that writes the page anew when it is read after a change."""
+"""A page that follows its runs: a server on 127.0.0.1 that writes the page anew when it is read after a change.
+
+A page of a large run takes seconds to write. After one that took t seconds the next is due t / `_SHARE` seconds later,
+and until then readers are told of no change: following a run costs a bounded share of a core, however large it grows.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from factgym.agents.runs.files import EPISODES, ROLLOUTS
 from factgym.core.errors import ConfigError, FactgymError
 
 _WATCHED = (EPISODES, f"{ROLLOUTS}/{EPISODES}", "metrics.jsonl", "result.json")
+_SHARE = 0.05
+"""Of the time that goes by, how much goes to writing the page."""
 _RELOAD_EVERY = 10
 """Seconds after which a browser reads a page without a script again."""
 
@@ -28,24 +35,41 @@ class PageServer(ThreadingHTTPServer):
     """A server of one page on this machine.
 
     write: writes the page and returns its path. state: changes with its sources. reloads: the browser reads the page
-    again by itself. Raises ConfigError for a port that is taken, and what `write` raises for the first page.
+    again by itself. clock: seconds. Raises ConfigError for a port that is taken, and what `write` raises for the first page.
     """
 
-    def __init__(self, write: Callable[[], Path], state: Callable[[], str], port: int, reloads: bool) -> None:
-        self.state, self.reloads = state, reloads
-        self._write, self._lock, self._written = write, Lock(), state()
-        self.page = write()
+    def __init__(
+        self,
+        write: Callable[[], Path],
+        state: Callable[[], str],
+        port: int,
+        reloads: bool,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.reloads = reloads
+        self._write, self._state, self._clock, self._lock = write, state, clock, Lock()
+        self._write_page()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
             raise ConfigError(f"port {port} cannot be opened ({error.strerror}): choose another with --port") from None
 
+    def _write_page(self) -> None:
+        written, started = self._state(), self._clock()
+        self.page = self._write()
+        self._written, ended = written, self._clock()
+        self._due = ended + (ended - started) / _SHARE
+
+    @property
+    def version(self) -> str:
+        """The state of the sources that the next reader of the page gets."""
+        return self._written if self._clock() < self._due else self._state()
+
     def refresh(self) -> None:
-        """Write the page if its sources have changed since."""
+        """Write the page if its sources have changed since and it is due."""
         with self._lock:
-            if (current := self.state()) != self._written:
-                self.page = self._write()
-                self._written = current
+            if self.version != self._written:
+                self._write_page()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -60,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
             self.send_error(403)
         elif self.path == "/version":
-            self._send_text(self.server.state())
+            self._send_text(self.server.version)
         elif self.path in ("/", f"/{self.server.page.name}"):
             self._send_page()
         elif (beside := self.server.page.parent / self.path[1:]).name == self.path[1:] and beside.is_file():
