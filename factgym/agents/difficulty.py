@@ -302,7 +302,7 @@ def select(
     full = [group for group in groups.values() if group.scored == band.samples]
     learning = {group.task for group in full if band.contains(group.correct)}
     # Bottom-k sampling by hash: each task has a fixed pseudo-random rank of its own, and the lowest ranks are drawn. So
-    # a larger number of anchors keeps those of a smaller one, and other tasks of the pool change nothing.
+    # a larger number of anchors includes those of a smaller number, and other tasks of the pool change nothing.
     always = [group.task for group in full if group.correct == band.samples]
     anchors = set(sorted(always, key=lambda task: (derive(band.seed, "anchor", task), task))[: band.anchors])
     histogram = [0] * (band.samples + 1)

@@ -318,7 +318,7 @@ class JudgeScore:
 
 
 class BestOf(Ensemble):
-    """A model that samples n replies a turn and plays the one with the best score; of equal ones the earliest.
+    """A model that samples n replies a turn and plays the reply with the best score, the earliest of equals.
 
     score: `MeanLogprob()` by default. The completion's notes hold "members", "chosen" and "scores" (one for each
     reply, None where it has none or an infinite one). Raises ConfigError for a score that is no number, and

@@ -29,7 +29,7 @@ Outputs = Mapping[tuple[int, int], Sequence[Message]]
 
 @dataclass(slots=True)
 class _Replay:
-    """Gives one message after another; an episode that is not over after the last one is scored as it is."""
+    """Gives one message after another; an episode that is not over after the last is scored as it is."""
 
     messages: Sequence[Message]
     position: int = 0

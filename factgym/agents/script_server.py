@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
 class ScriptServer:
     """A server in the running event loop: `async with ScriptServer(delay=0.05) as url`. A subclass overrides `chat`.
 
-    delay: seconds from the end of a request to its reply. Port 0 takes a free one. tls: a context to serve HTTPS with.
+    delay: seconds from the end of a request to its reply. Port 0 takes a free port. tls: a context to serve HTTPS with.
     `requests` counts those to `/chat/completions`.
     """
 

@@ -33,7 +33,7 @@ def alternatives(table: str, name: str) -> str:
 # Tokens
 
 MAX_TOKENS = 400
-"""Limit on the tokens of one statement or sentence; further ones are ignored."""
+"""Limit on the tokens of a statement or sentence; further tokens are ignored."""
 
 _WORD = re.compile(r"[$€£]?\d++(?:[.,:]\d++)*+%?|[^\W\d_]++(?:['’][^\W\d_]++)*+")
 _SMALL_NUMBERS = {word: value for value, word in enumerate(PHRASES["words"]["small_numbers"].split())}
@@ -176,7 +176,7 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement to verify. keys: its content words, each once, in order. names: keys of the capitalised ones."""
+    """A statement to verify. keys: its content words, each once, in order. names: keys of the capitalised words."""
 
     text: str
     tokens: tuple[Token, ...]

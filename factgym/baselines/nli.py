@@ -276,7 +276,7 @@ def without_evidence(statement: Statement) -> Prediction:
 
 
 def predict_status(features: Features) -> Status:
-    """Return the status with the highest score; of equal ones the first in the order of `STATUSES`."""
+    """Return the status with the highest score, the first in the order of `STATUSES` of equals."""
     scores = [
         sum(value * WEIGHTS[name][column] for name, value in features.values.items() if name in WEIGHTS)
         for column in range(len(STATUSES))

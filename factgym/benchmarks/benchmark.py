@@ -354,7 +354,7 @@ class Benchmark:
 
 
 def _with_losses(outcome: Outcome, runs: Sequence[RecordedRun]) -> Outcome:
-    """Add notes and numbers where the lost episodes of a run differ from its scored ones."""
+    """Add notes and numbers where the lost episodes of a run differ from its scored episodes."""
     notes, numbers = list(outcome.report.notes), outcome.numbers
     for run in runs:
         losses = find_losses(run.run.episodes()) if run.run.failed else None

@@ -49,7 +49,7 @@ def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colou
 
 
 def reliability_chart(curve: Reliability, title: str = "Calibration") -> str:
-    """Accuracy with its interval against mean confidence by bin, without empty ones, beside a histogram of the items."""
+    """Accuracy with its interval against mean confidence by bin, without empty bins, beside a histogram of the items."""
     bins = [bin_ for bin_ in curve.bins if bin_.n]
     confidences, accuracies = [bin_.confidence or 0.0 for bin_ in bins], [bin_.accuracy for bin_ in bins]
 

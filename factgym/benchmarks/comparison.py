@@ -1,4 +1,4 @@
-"""Two runs of the same tasks, in pairs: what the second does better or worse, and a gate that its differences must pass."""
+"""Two runs of the same tasks, in pairs: where the second is better or worse, and a gate that its differences must pass."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Difference:
 class RunComparison:
     """Differences by name, the reward's first. tasks: that both have scored; unscored: episodes of each that have no score.
 
-    losses: of each, whether its lost episodes differ from the scored ones.
+    losses: of each, whether its lost episodes differ from the scored episodes.
     """
 
     names: tuple[str, str]

@@ -75,7 +75,7 @@ _SMALL = 3
 """Significant digits of an amount below one."""
 
 _MAX_PLACES = 9
-"""Decimal places of an amount; one that needs more is written with an exponent."""
+"""Decimal places of an amount; smaller amounts are written with an exponent."""
 
 
 def whole(value: float | None) -> str:

@@ -68,7 +68,7 @@ class LengthLosses:
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Comparison of the lost episodes of a run with the scored ones. lost: episodes. length: None without turns."""
+    """Comparison of the lost and the scored episodes of a run. lost: episodes. length: None without turns."""
 
     lost: int
     strata: tuple[StratumLosses, ...]
@@ -159,7 +159,7 @@ class LossTally:
 
 
 def find_losses(episodes: Iterable[Mapping[str, Any]]) -> Losses | None:
-    """Compare the lost episodes of a run with the scored ones; None where nothing was lost, or nothing scored."""
+    """Compare the lost and the scored episodes of a run; None where nothing was lost, or nothing scored."""
     tally = LossTally()
     for episode in episodes:
         tally.add(episode)

@@ -157,7 +157,7 @@ def chance_within(n: int, right: int, k: int) -> float:
     """
     if not (0 <= right <= n and 1 <= k <= n):
         raise ValueError(f"{k} of {n} samples, of which {right} are right")
-    # The share of the subsets of k samples that hold none of the right ones, subtracted from 1.
+    # The share of the subsets of k samples that hold no right sample, subtracted from 1.
     return 1.0 - math.comb(n - right, k) / math.comb(n, k)
 
 
@@ -192,7 +192,7 @@ class RunSummary:
 
     n: episodes of any outcome; scored + errors + unscored = n. tasks: different tasks among the scored; fewer than
     `scored` when tasks were sampled several times. causes: cause of an infrastructure error -> episodes, most frequent
-    first; fault: the first one's message. components: in their own ranges. earned: component ->
+    first; fault: the message of the first. components: in their own ranges. earned: component ->
     its mean contribution to the reward, gates included; these add up to the reward. weights and gates (mean
     factors by component) are those of the reports. recall: gold label -> share of its episodes that got this label.
     accuracy and macro_recall are empty, and confusion None, where tasks have no gold label. turns: per episode.

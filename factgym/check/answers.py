@@ -84,7 +84,7 @@ def _answer_of(row: Row) -> Answer:
 
 
 def checked_answer(answer: Answer, location: str) -> Answer:
-    """Return an answer that can be checked. Raises DataError for one that is too long, or has no claim."""
+    """Return an answer that can be checked. Raises DataError for a text that is too long or has no claim."""
     if len(answer.text) > MAX_TEXT_CHARS:
         raise DataError(
             f"{location}: {len(answer.text):,} characters; {MAX_TEXT_CHARS:,} are allowed. Split the text."

@@ -2,7 +2,7 @@
 
 The agent sees an ordinary task of ClaimCheck: the same prompts, tools and limits, with the documents as the library and a
 claim as the answer to check. There is no gold, so an episode has no score. A verdict counts as far as its quotes are
-word for word in passages that the agent opened: one that rests on evidence and has none is reported as unsupported.
+word for word in passages that the agent opened: a claim that needs evidence and has none is reported as unsupported.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CheckedClaim:
     """A claim with its verdict.
 
     start, end: characters of the answer. status: "supported", "unsupported", "contradicted" or "overclaim" (the documents
-    say it less generally, or with a condition). quotes: the verified ones. not_carried: the part of the claim that the
+    say it less generally, or with a condition). quotes: those that were verified. not_carried: the part of the claim that the
     quotes do not carry, empty where all of it is. agent_status: as the agent gave it, None without a verdict. confidence:
     calibrated probability that `status` is right; None where nothing was calibrated for the agent. error: of the
     infrastructure, with which the claim was not checked.
@@ -135,7 +135,7 @@ class _UserEnv(ClaimCheckEnv):
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What an episode ended with. entries: those of its submission, none without one. read: ids that were opened."""
+    """Outcome of an episode. entries: of its submission, empty without a submission. read: ids that were opened."""
 
     entries: Sequence[Mapping[str, Any]] = ()
     read: frozenset[str] = frozenset()

@@ -214,7 +214,7 @@ def evaluate(
     accepted = {name: accepted_options(name, options) for name in names}
     results: dict[str, dict[str, Any]] = {}
     for name in names:
-        # An option goes to the indexes that have it; one that none has is an error of the first.
+        # An option goes to the indexes that have it; an option that none has is an error of the first.
         own = {k: v for k, v in options.items() if k in accepted[name] or not any(k in of for of in accepted.values())}
         quality = evaluate_index(build_index(judged.corpus, name, **own), chosen, sorted(set(cutoffs or CUTOFFS)))
         if not results:

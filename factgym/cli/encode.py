@@ -130,7 +130,7 @@ def _build_approximate(console: Console, dense: Any, kind: str, recall: float, f
 
 
 class _EncodeDisplay(Display):
-    """The progress of encoding a corpus; says once what is to be expected."""
+    """The progress of encoding a corpus; prints the estimate once."""
 
     def __init__(self, console: Console, corpus: Path) -> None:
         super().__init__(console, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -38,6 +39,8 @@ Token = Annotated[
     str | None,
     typer.Option(envvar="FACTGYM_TOKEN", help="A secret that HTTP requests have to bring.", show_envvar=True),
 ]
+Host = Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
 
 serve_app = typer.Typer(
     help="Serve an environment or a corpus to programs that speak a protocol, or `factgym check` to people.",
@@ -90,19 +93,27 @@ def serve_mcp(
         if transport == "stdio":
             asyncio.run(serve_stdio(episodes))
             return
-
-        def ready(url: str) -> None:
-            print(f"Serving {env} at {url}", file=sys.stderr, flush=True)
-            _warn_of_network(host, token)
-
+        ready = _announce(f"Serving {env}", host, token)
         asyncio.run(serve_http(episodes, host, port, ready, idle_seconds=idle_seconds, token=token))
 
 
-def _warn_of_network(host: str, token: str | None) -> None:
+def _announce(text: str, host: str, token: str | None) -> Callable[[str], None]:
+    """Return a function that prints what is served at a URL, and warns where other machines need no token for it."""
     from factgym.integrations.frameworks import open_to_network_warning
 
-    if (warning := open_to_network_warning(host, token)) is not None:
-        print(warning, file=sys.stderr, flush=True)
+    def ready(url: str) -> None:
+        warning = open_to_network_warning(host, token)
+        print(f"{text} at {url}", *filter(None, [warning]), sep="\n", file=sys.stderr, flush=True)
+
+    return ready
+
+
+def _serve_asgi(application: Any, text: str, host: str, port: int, token: str | None) -> None:
+    """Serve an ASGI application, behind a token where there is one, until the process is stopped."""
+    from factgym.integrations.frameworks import serve_app as serve_asgi
+    from factgym.integrations.frameworks import with_token
+
+    asyncio.run(serve_asgi(with_token(application, token), host, port, _announce(text, host, token)))
 
 
 def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int, token: str | None) -> None:
@@ -116,12 +127,7 @@ def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: 
     if transport == "stdio":
         asyncio.run(serve_stdio(server))
         return
-
-    def ready(url: str) -> None:
-        print(f"Serving {len(passages):,} passages at {url}", file=sys.stderr, flush=True)
-        _warn_of_network(host, token)
-
-    asyncio.run(serve_http(server, host, port, ready, token))
+    asyncio.run(serve_http(server, host, port, _announce(f"Serving {len(passages):,} passages", host, token), token))
 
 
 @serve_app.command("openenv")
@@ -135,8 +141,8 @@ def serve_openenv(
     max_sessions: Annotated[int, typer.Option(min=1, help="Connections at a time; one more is refused.")] = 64,
     idle_seconds: Annotated[float, typer.Option(min=1, help="A silent session is ended after them.")] = 3600,
     max_message_mb: Annotated[float, typer.Option(min=0.1, help="Largest message of a client, in megabytes.")] = 4,
-    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     token: Token = None,
     folder: Annotated[
         Path | None, typer.Option(help="Serve nothing; write the folder that `openenv validate` and `push` take.")
@@ -155,11 +161,7 @@ def serve_openenv(
     application = app(
         env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=limit
     )
-
-    def ready(url: str) -> None:
-        print(f"Serving {env} at {url}", file=sys.stderr, flush=True)
-        _warn_of_network(host, token)
-
+    ready = _announce(f"Serving {env}", host, token)
     asyncio.run(serve(with_token(application, token), host, port, ready, limit))
 
 
@@ -186,15 +188,13 @@ def serve_retrieval(
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="With --ray: parts of the corpus.")] = 1,
     replicas: Annotated[int, typer.Option(min=1, help="With --ray: processes that serve each part.")] = 1,
-    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     token: Token = None,
 ) -> None:
     """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
     from factgym.corpora.build import read_passages
     from factgym.corpora.index import Index, build_index
-    from factgym.integrations.frameworks import serve_app as serve_asgi
-    from factgym.integrations.frameworks import with_token
     from factgym.integrations.retrieval import RetrievalLimits, RetrievalServer
 
     # OpenMP's threads spin while they wait for each other, which starves an encoder as soon as anything else needs the
@@ -209,11 +209,6 @@ def serve_retrieval(
     )
     options = parse_settings(settings, encoder=encoder, preset=preset)
     corpus = read_passages(source, layout=layout)
-
-    def ready(url: str) -> None:
-        print(f"Serving {len(corpus):,} passages at {url}", file=sys.stderr, flush=True)
-        _warn_of_network(host, token)
-
     with ExitStack() as cluster:
         if ray is None:
             if (shards, replicas) != (1, 1):
@@ -224,7 +219,7 @@ def serve_retrieval(
 
             built = cluster.enter_context(ray_index(ray, source, index, shards=shards, replicas=replicas, **options))
         server = RetrievalServer(corpus, built, index, topk=topk, limits=limits)
-        asyncio.run(serve_asgi(with_token(server.app, token), host, port, ready))
+        _serve_asgi(server.app, f"Serving {len(corpus):,} passages", host, port, token)
 
 
 @serve_app.command("counts")
@@ -237,26 +232,19 @@ def serve_counts(
     window: CountWindow = 1000,
     tokenizer: CountTokenizer = None,
     max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 2000,
-    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
     token: Token = None,
 ) -> None:
     """Serve counts of words that occur together, in the form of infini-gram's API. `counter=URL` is CorVer's client."""
     from factgym.corpora.cooccurrence import open_counter
     from factgym.integrations.counts import CountServer
-    from factgym.integrations.frameworks import serve_app as serve_asgi
-    from factgym.integrations.frameworks import with_token
 
     options = {} if tokenizer is None else {"tokenizer": tokenizer}
     counter = open_counter(index, semantics=semantics, window=window, **options)
     title = name or Path(index.removeprefix("infini-gram:")).stem
     server = CountServer(counter, title, max_query_chars=max_query_chars)
-
-    def ready(url: str) -> None:
-        print(f"Serving counts of {title} at {url}", file=sys.stderr, flush=True)
-        _warn_of_network(host, token)
-
-    asyncio.run(serve_asgi(with_token(server.app, token), host, port, ready))
+    _serve_asgi(server.app, f"Serving counts of {title}", host, port, token)
 
 
 @serve_app.command("check")
@@ -284,7 +272,7 @@ def serve_check(
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="Another than this machine's own needs --token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    port: Port = 8000,
 ) -> None:
     """Serve `factgym check` as a web page and a JSON API: paste a text, choose documents, see verdicts and quotes."""
     from factgym.integrations.check_server import CheckLimits, CheckServer
@@ -299,11 +287,7 @@ def serve_check(
     limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
     checkers = _checkers(folders, agent, settings, concurrency, calibration)
     server = CheckServer(checkers, limits=limits, token=token)
-
-    def ready(url: str) -> None:
-        print(f"Checking texts at {url}", file=sys.stderr, flush=True)
-
-    asyncio.run(serve_asgi(server.app, host, port, ready))
+    asyncio.run(serve_asgi(server.app, host, port, _announce("Checking texts", host, token)))
 
 
 def _checkers(

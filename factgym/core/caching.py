@@ -175,7 +175,7 @@ class SqliteCache:
     def _open(self) -> Iterator[sqlite3.Connection]:
         with self._lock:
             try:
-                # After a fork the connection is the parent's: it is left alone and a new one is opened.
+                # After a fork the connection is the parent's: it is left alone and another is opened.
                 if self._db is not None and self._process != os.getpid():
                     _INHERITED.append(self._db)
                     if self._closer is not None:

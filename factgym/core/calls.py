@@ -403,7 +403,7 @@ class _TextScan:
 
     def read_bare_objects(self, first: int) -> None:
         """Take the best of the objects in the free text, or say why there is none. first: start of the message."""
-        # The maximum by (call > attempt > other object, fenced > bare); of equals the last one.
+        # The maximum by (call > attempt > other object, fenced > bare); of equals the last.
         best: tuple[tuple[int, bool], Item, tuple[int, int]] | None = None
         objects = 0
         for start, stop in self.ranges:

@@ -135,7 +135,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         return schemas
 
     def checked_tools(self) -> Sequence[ToolSchema]:
-        """Full schemas of the tools that may be called now: calls are checked by these where the policy sees brief ones."""
+        """Full schemas of the tools that may be called now: calls are checked by these where the policy sees brief schemas."""
         return self.available_tools() if self.toolbox is None else self.toolbox.schemas(self.open_tools)
 
     def all_tools(self) -> Sequence[ToolSchema]:

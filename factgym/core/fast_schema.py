@@ -36,7 +36,7 @@ _LIMITS: Mapping[str, tuple[Kinds, Callable[[Any], Any], Callable[[Any, Any], bo
     "minimum": (_KINDS["number"], lambda value: value, ge),
     "maximum": (_KINDS["number"], lambda value: value, le),
 }
-"""Keyword of a limit -> the types that it applies to, what is measured, and how that compares with the limit."""
+"""Keyword of a limit -> the types that it applies to, the measure, and its comparison with the limit."""
 
 
 def schema_test(schema: Mapping[str, Any]) -> Test:
@@ -50,7 +50,7 @@ def schema_test(schema: Mapping[str, Any]) -> Test:
 
 
 def _compile(schema: Mapping[str, Any] | bool, root: Mapping[str, Any]) -> tuple[Kinds, Test | None]:
-    """Return the types that a value may have, and the test of one that has; None where the type is all."""
+    """Return the types that a value may have, and a test of such values; None where the type is all."""
     if isinstance(schema, bool):
         return (_ALL_KINDS if schema else frozenset()), None
     if "$ref" in schema:

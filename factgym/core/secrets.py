@@ -44,7 +44,7 @@ def is_secret(name: str, value: Any) -> bool:
 
 
 def redact_text(text: str, secrets: Collection[str] = ()) -> str:
-    """A text without strings that look like a secret, and without the given ones."""
+    """A text without strings that look like a secret, and without the given strings."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, REDACTED)
     return _PASSWORD_IN_URL.sub(REDACTED, _VALUE.sub(REDACTED, text))

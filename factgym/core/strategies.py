@@ -26,7 +26,7 @@ MAX_TEXT_CHARS = 500
 class Operator:
     """One option of a slot.
 
-    apply: what the family's `start` calls; its signature is the family's own. honest: an honest policy may play so, which
+    apply: called by the family's `start`; its signature is the family's own. honest: an honest policy may play so, which
     is no attack in itself. judges: it weighs the evidence to answer the question that the label asks. takes_text: it is
     given a text of at most `MAX_TEXT_CHARS` characters (a template of the family's placeholders). neutral: it changes how
     the same work is written and no part of it, so that equal reward is right, and more would be a hole.

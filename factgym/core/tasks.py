@@ -125,7 +125,7 @@ class LazyTaskSet(Immutable, ABC, Generic[MadeT]):
             return task
         if not 0 <= index < len(self):
             raise IndexError(f"there is no task {index}: the set has {len(self)}")
-        # Made outside the lock: two threads may make the same task, and the first one stored is used by both.
+        # Made outside the lock: two threads may make the same task, and the first that is stored is used by both.
         task = self.make(index)
         with self._lock:
             while len(self._made) >= MAX_CACHED_TASKS:  # first in, first out: dicts keep their order

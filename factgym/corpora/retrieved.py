@@ -151,7 +151,7 @@ class RetrievedCorpus(Corpus):
 
 
 def read_health(url: str) -> Mapping[str, Any]:
-    """Return what a retrieval server tells of its corpus and index, empty for one without `/health`.
+    """Return a retrieval server's description of corpus and index, empty where it has no `/health`.
 
     Raises ServerUnavailableError.
     """

@@ -53,7 +53,7 @@ class GeneratedSequence(Immutable, Sequence[T_co]):
 class GeneratedSplit(GeneratedSequence[T_co]):
     """Split of a generated data set. Item *i* depends on (seed, split, i) alone.
 
-    A smaller size is a prefix of a larger one. Pickled as its arguments. A subclass sets `SPLITS` (split -> default
+    A smaller size is a prefix of a larger size. Pickled as its arguments. A subclass sets `SPLITS` (split -> default
     size; the first is the default split), `ITEMS`, `IDENTITY`, and `MAX_SIZES` where sizes are bounded. Raises
     ConfigError for an unknown split or an impossible size.
     """
@@ -159,7 +159,7 @@ def world_kinds(table: str) -> Mapping[str, Kind]:
 
 
 def world_aliases(table: str, kind: str, value: str) -> tuple[str, ...]:
-    """Return the names of an object of a kind, the usual one first; the world's table has templates of the others."""
+    """Return the names of an object of a kind, the usual name first; the world's table has templates of the others."""
     first, _, last = value.partition(" ")
     forms: tuple[str, ...] = word_table(table)["aliases"].get(kind, ())
     return (value, *(form.format(value, first=first, last=last) for form in forms))

@@ -83,7 +83,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Facts of which each is about the object of the previous fact; the object of the last one is the answer."""
+    """Facts of which each is about the object of the previous fact; the object of the last is the answer."""
 
     facts: tuple[Fact, ...]
     form: int
@@ -105,7 +105,7 @@ class Chain:
 
     @property
     def is_sound(self) -> bool:
-        """Whether every hop needs a document of its own, and no document before the last one holds the answer."""
+        """Whether every hop needs a document of its own, and no document before the last holds the answer."""
         # No entity is visited twice (a walk without a cycle), and no two facts are stated in the same document.
         hosts = [fact.host for fact in self.facts]
         subject, answer = self.facts[0].subject, self.facts[-1].object
@@ -138,7 +138,7 @@ class _Graph:
         for entity in entities:
             for relation in entity.kind.relations:
                 self._add_fact(entity, relation, block)
-        # Facts before questions: a walk may use every fact of this block and of earlier ones, never of a later one.
+        # Facts before questions: a walk may use every fact of this block and of earlier blocks, never of a later block.
         hops = list(HOPS)
         rng.shuffle(hops)
         chains = [self._draw_chain(entities, count) for count in hops]

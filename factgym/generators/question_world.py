@@ -57,7 +57,7 @@ _POOLS = {"press": 24, "university": 24, "award": 16, "province": 12, "river": 4
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A true fact. aliases: the object's names, the usual one first. statements: number of sentences that state it."""
+    """A true fact. aliases: the object's names, the usual name first. statements: number of sentences that state it."""
 
     subject: str
     relation: Relation

@@ -1,8 +1,8 @@
 """Shared by several integrations: version checks, an environment's settings as typed fields, templates, a served ASGI app.
 
 Settings are read off the environment's frozen `Config`, for frameworks with typed configurations and flags of their
-own. A setting that takes plain values (JSON) is offered; one that takes Python objects too (an index, a rubric) is
-offered by name; one that takes nothing else is left out.
+own. A setting that takes plain values (JSON) is offered; a setting that takes Python objects too (an index, a rubric) is
+offered by name; a setting that takes nothing else is left out.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def with_token(app: Any, token: str | None) -> Any:
 async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None], **options: Any) -> None:
     """Serve an ASGI application until the process receives SIGINT or SIGTERM; requests are not logged.
 
-    port: 0 for a free one. ready: gets the URL once the port is open. options: of `uvicorn.Config`. Raises ConfigError
+    port: 0 for a free port. ready: gets the URL once the port is open. options: of `uvicorn.Config`. Raises ConfigError
     where the address cannot be had.
     """
     import uvicorn

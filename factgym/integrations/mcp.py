@@ -378,7 +378,7 @@ async def serve_http(
 ) -> None:
     """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM.
 
-    port: 0 for a free one; ready gets the URL. idle_seconds: after which the episode of a silent client ends as
+    port: 0 for a free port; ready gets the URL. idle_seconds: after which the episode of a silent client ends as
     abandoned. token: that every request has to bring.
     """
 

@@ -89,7 +89,7 @@ async def serve_http(
     ready: Callable[[str], None] = lambda url: None,
     token: str | None = None,
 ) -> None:
-    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free one."""
+    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free port."""
     await serve_app(
         with_token(server.streamable_http_app(host=host), token), host, port, lambda url: ready(f"{url}/mcp")
     )

@@ -2,7 +2,7 @@
 
 A shard is a range of a corpus's positions. Every replica opens the corpus at the same path (a shared folder, or a copy on
 each machine), and its pages that it reads are those of its range; scores are computed with the statistics of the whole
-corpus, so the merged ranking is that of one machine. Placing replicas and starting lost ones again is Ray Serve's.
+corpus, so the merged ranking is that of one machine. Placing replicas and restarting lost replicas is Ray Serve's.
 """
 
 from __future__ import annotations

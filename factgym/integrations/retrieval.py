@@ -50,7 +50,7 @@ _WINDOW_SECONDS = 60.0
 _SAMPLES = 4096
 _QUANTILES = (0.5, 0.95)
 _GATHERING = 0.1
-"""Part of a batch's time that the next one waits for the clients that were answered."""
+"""Part of a batch's time that the next batch waits for the clients that were answered."""
 _log = logging.getLogger(__name__)
 
 
@@ -89,8 +89,8 @@ class RetrieveRequest(BaseModel):
 class MicroBatcher:
     """Combines queries that wait at the same time into one call of `search(queries, k)` on a worker thread.
 
-    While the worker is busy, queries of the same `k` gather, up to `max_batch`, and equal ones are searched once. After a
-    batch the next one waits for the clients that were just answered, at most a tenth of the time that the batch took:
+    While the worker is busy, queries of the same `k` gather, up to `max_batch`, and equal queries are searched once. After a
+    batch the next waits for the clients that were just answered, at most a tenth of the time that the batch took:
     otherwise the first to return is searched alone, and clients that each wait for an answer are served in two batches
     where one would do. Used from one event loop. observe: gets the number of queries of every batch.
     """
@@ -163,7 +163,7 @@ class MicroBatcher:
                 await asyncio.wait_for(self._arrived.wait(), seconds)
 
     def _take(self) -> list[tuple[str, int, asyncio.Future[Any]]]:
-        """Take the oldest query and those of the same `k`; the others keep their order, cancelled ones are dropped."""
+        """Take the oldest query and those of the same `k`; the others keep their order, cancelled queries are dropped."""
         batch: list[tuple[str, int, asyncio.Future[Any]]] = []
         others: list[tuple[str, int, asyncio.Future[Any]]] = []
         while self._waiting and len(batch) < self._max_batch:

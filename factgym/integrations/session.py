@@ -47,7 +47,7 @@ class Session:
         self.env: Env[Any] = make(env_id, **config)
 
     def start(self, task: str | int | None = None, seed: int | None = None) -> list[Message]:
-        """Start an episode of a task (its id or index), or of one that `seed` chooses; return the first prompt."""
+        """Start an episode of a task (its id or index), or of the task that `seed` chooses; return the first prompt."""
         self.env.reset(seed=seed, options=None if task is None else {"task": task})
         return self.env.policy_prompt()
 
@@ -180,7 +180,7 @@ class SessionPool:
         self._idle: list[Session] = []
 
     def acquire(self) -> Session:
-        """Return an idle session, or a new one. Raises the errors of `make`."""
+        """Return an idle session, or a new session. Raises the errors of `make`."""
         return self.idle() or Session(self.env_id, **self.config)
 
     def idle(self) -> Session | None:

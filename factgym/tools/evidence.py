@@ -42,7 +42,7 @@ class PassageLibrary(Immutable):
 
     @property
     def total(self) -> int | None:
-        """Number of passages; None where a server does not tell it."""
+        """Number of passages; None where a server does not report it."""
         return self.corpus.size if isinstance(self.corpus, RetrievedCorpus) else len(self.corpus)
 
     def page(self, start: int, stop: int) -> Sequence[Passage]:

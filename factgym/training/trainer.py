@@ -73,7 +73,7 @@ class Trainer(Protocol):
     def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model | Awaitable[Model]:
         """Train on the data set and return the next model. `folder` is empty, for the trainer's files.
 
-        `model` is the previous one, closed, so that its memory is free; its description stays valid. In EVE's loop the
+        `model` is the previous model, closed, so that its memory is free; its description stays valid. In EVE's loop the
         same `model` as result means that nothing was learned; `load` is then never called. An exception ends the
         evolution; when it is resumed, training starts anew.
         """

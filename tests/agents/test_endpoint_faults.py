@@ -152,7 +152,7 @@ def test_a_refused_connection_is_an_ordinary_error():
         (402, "Insufficient credits", {}, "quota"),
     ],
 )
-def test_what_every_episode_would_meet_is_fatal_and_not_retried(status, message, fields, cause):
+def test_faults_of_every_episode_are_fatal_and_not_retried(status, message, fields, cause):
     server = FaultServer(schedule=[error(status, message, **fields)])
     failed = fails(server)
     assert (failed.cause, failed.fatal) == (cause, True)

@@ -96,7 +96,7 @@ def test_never_more_at_a_time_than_the_limit(env):
     assert (progress.done, progress.running, progress.errors) == (90, 0, 0)
 
 
-def test_what_the_policy_tells_of_its_replies_is_recorded(env):
+def test_notes_of_the_policy_on_its_replies_are_recorded(env):
     (episode,), progress = run(env, agent(policies.Seeded()), many(1))
     first, second = episode["turns"]
     assert first["completion"] is None
@@ -294,7 +294,7 @@ def test_an_account_that_is_none_is_none(env, value):
     assert episode["turns"][0]["completion"] is None
 
 
-def test_what_the_user_has_to_mend_stops_the_run(env):
+def test_faults_for_the_user_to_mend_stop_the_run(env):
     class Unset:
         async def act(self, messages, tools):
             raise ConfigError("say which model")

@@ -208,7 +208,7 @@ def test_a_stray_field_is_refused_where_the_format_is_ours(path):
         "turns 0 completion raw", "turns 0 calls 0 arguments",
     ],
 )  # fmt: skip
-def test_what_belongs_to_others_is_open(path):
+def test_keys_of_others_are_open(path):
     record = copy.deepcopy(FULL)
     index: Any = record
     for step in path.split():

@@ -137,7 +137,7 @@ def test_a_cancelled_run_leaves_no_worker_behind(policy, tmp_path):
     wait_for(lambda: not any(map(alive, pids(tmp_path))))
 
 
-def test_what_cannot_be_sent_or_built_is_named(policy, tmp_path):
+def test_settings_that_cannot_be_sent_or_built_are_named(policy, tmp_path):
     plan = factgym.make(ENV), find_agent("nli", ENV), [Job(0)], print
     with pytest.raises(ConfigError, match="a setting of the environment or the agent cannot be sent to workers"):
         asyncio.run(on_processes(1, "nli", {"lock": threading.Lock()})(*plan))

@@ -125,7 +125,7 @@ def test_judgements_of_trec(beir: Path) -> None:
         read_judged(str(beir))
 
 
-def test_what_cannot_be_used_is_an_error_with_the_fix(beir: Path, data_dir: Path) -> None:
+def test_unusable_files_are_errors_that_name_the_fix(beir: Path, data_dir: Path) -> None:
     with pytest.raises(ConfigError, match="hotpotqa"):
         read_judged("hotpot", data_dir)
     with pytest.raises(ConfigError, match="FACTGYM_DATA"):

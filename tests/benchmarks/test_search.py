@@ -210,7 +210,7 @@ def replies(*texts: str) -> Iterator[tuple[Any, list[Sequence[Any]]]]:
     yield object_agent(SimpleNamespace(act=act)), prompts
 
 
-def test_an_attacker_writes_strategies_and_is_told_its_errors() -> None:
+def test_an_attacker_writes_strategies_and_gets_its_errors() -> None:
     env: Env[Any] = factgym.make("hours-wasteful")
     first = '[{"read": "often"}, {"reed": "often"}, {"label": {"true": "text"}}, 7]'
     second = 'Here: [{"thoughts": {"template": "Hello."}, "read": ["often", "often"]}]'

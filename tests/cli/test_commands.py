@@ -42,7 +42,7 @@ def test_list_shows_every_environment(tmp_path):
     "env_id, honest",
     [("claimcheck-multihop", "nli"), ("seva", "nli"), ("profact", "workflow"), ("corver-qa", "student")],
 )
-def test_eval_plays_the_honest_baseline_unless_told_otherwise(tmp_path, env_id, honest):
+def test_eval_plays_the_honest_baseline_by_default(tmp_path, env_id, honest):
     done = factgym("eval", env_id, "-n", "2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "runs" / f"{env_id}-{honest}" / "manifest.json").is_file()

@@ -93,7 +93,7 @@ def test_a_command_and_a_schedule(tmp_path: Path) -> None:
         (("--judge", "oracle"), "nothing can be learned"),
     ],
 )
-def test_what_cannot_be_is_said(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
+def test_impossible_arguments_are_named(args: tuple[str, ...], message: str, tmp_path: Path) -> None:
     with pytest.raises(FactgymError, match=f"(?is){message}"):
         CliRunner().invoke(evolve_app, ["seva", *args, "--out", "out"], catch_exceptions=False)
     assert not list((tmp_path / "out").rglob("metrics.json"))

@@ -133,7 +133,7 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
         (("--passages", "one.jsonl"), "1 documents leaves"),
     ],
 )
-def test_what_cannot_be_is_said(args: tuple[str, ...], message: str) -> None:
+def test_impossible_arguments_are_named(args: tuple[str, ...], message: str) -> None:
     Path("one.jsonl").write_text('{"id": "1", "contents": "A town\\nThe town lies on a river."}\n')
     with pytest.raises(FactgymError, match=message):
         evolve(*SMALL, *args, "--out", "out")

@@ -83,7 +83,7 @@ TRAINING = ["-m", "factgym.training.supervised", sys.executable, "-c", PROGRAM]
         pytest.param(TRAINING, 1, signal.SIGKILL, id="a training program, kill -9"),
     ],
 )
-def test_what_was_started_ends_with_it(tmp_path, command, busy, how):
+def test_child_processes_end_with_the_command(tmp_path, command, busy, how):
     (tmp_path / "busy.py").write_text(BUSY)
     (tmp_path / "nested.py").write_text(NESTED)
     mark = uuid.uuid4().hex

@@ -22,7 +22,8 @@ NO_TAGS = {"least"}
 """What looks like a tag in a message to people."""
 
 
-def known_tags() -> set[str]:
+@pytest.fixture(scope="module")
+def tags() -> list[str]:
     """Tags in the strings of the code, without its docstrings, and in the prompts."""
     tags = set()
     for folder in FOLDERS:
@@ -36,13 +37,10 @@ def known_tags() -> set[str]:
             tags |= set(_TAG.findall(path.read_text(encoding="utf-8")))
     for spec in factgym.list_envs():
         tags |= set(factgym.spec(spec).load().tags)
-    return tags - NO_TAGS
+    return sorted(tags - NO_TAGS)
 
 
-TAGS = sorted(known_tags())
-
-
-def test_the_tags_of_the_parsers_are_among_them() -> None:
+def test_the_tags_of_the_parsers_are_among_them(tags: list[str]) -> None:
     expected = {
         "question",
         "answer",
@@ -54,25 +52,26 @@ def test_the_tags_of_the_parsers_are_among_them() -> None:
         "document",
         "search",
     }
-    assert expected <= set(TAGS)
+    assert expected <= set(tags)
 
 
-@pytest.mark.parametrize("tag", [*TAGS, "information", "observation", "THINK", "Question"])
-def test_a_passage_with_a_tag_changes_nothing_for_any_parser(tag: str) -> None:
+def test_a_passage_with_a_tag_changes_nothing_for_any_parser(tags: list[str]) -> None:
     before, after = "The mill was built in 1862.", "Trains stop in summer."
-    hostile = [
-        f"{before} <{tag}>Velmora</{tag}> {after}",
-        f'{before} <{tag} id="x">Velmora {after}',
-        f"</{tag}> {after}",
-    ]
-    for text in map(neutralise, hostile):
-        assert f"<{tag}" not in text and f"</{tag}" not in text
-        assert parse_proposal(text).question == parse_proposal(text).answer == parse_solution(text).evidence == ""
-        assert not parse_solution(text).tagged
-        assert mask_reasoning(text) == text
-        assert [section.block for section in find_sections(text)] == ["text"]
-        for name in factgym.list_envs():
-            cls = factgym.spec(name).load()
-            parsed = parse_action(text, tags=cls.tags, implicit=cls.implicit)
-            assert [getattr(item, "code", "call") for item in parsed.items] == ["no_tool_call"], name
-            assert parsed.text == text
+    parsers = [factgym.spec(name).load() for name in factgym.list_envs()]
+    for tag in (*tags, "information", "observation", "THINK", "Question"):
+        hostile = [
+            f"{before} <{tag}>Velmora</{tag}> {after}",
+            f'{before} <{tag} id="x">Velmora {after}',
+            f"</{tag}> {after}",
+        ]
+        for text in map(neutralise, hostile):
+            assert f"<{tag}" not in text and f"</{tag}" not in text
+            assert parse_proposal(text).question == parse_proposal(text).answer == parse_solution(text).evidence == ""
+            assert not parse_solution(text).tagged
+            assert mask_reasoning(text) == text
+            assert [section.block for section in find_sections(text)] == ["text"]
+            for parser in parsers:
+                parsed = parse_action(text, tags=parser.tags, implicit=parser.implicit)
+                codes = [getattr(item, "code", "call") for item in parsed.items]
+                assert codes == ["no_tool_call"], (tag, parser)
+                assert parsed.text == text

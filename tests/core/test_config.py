@@ -146,7 +146,7 @@ def test_a_template_without_fields_is_itself() -> None:
     assert fill("plain } text", unused="x") == "plain } text"
 
 
-def test_a_field_may_stand_twice() -> None:
+def test_a_field_may_be_declared_twice() -> None:
     assert fill("{x}{x}", x="ab") == "abab"
 
 

@@ -164,7 +164,7 @@ def test_excerpts_are_escaped() -> None:
     assert caught.value.message.isprintable()
 
 
-def test_control_characters_may_stand_in_strings() -> None:
+def test_control_characters_may_occur_in_strings() -> None:
     assert loads('{"quote": "line 1\nline 2\tend"}') == {"quote": "line 1\nline 2\tend"}
 
 

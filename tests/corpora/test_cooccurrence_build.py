@@ -314,7 +314,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         build_index([], tmp_path / "file" / "x.cooc", workers=1)
 
 
-def test_a_corpus_that_is_too_large_is_told_as_soon_as_it_is_known(
+def test_a_corpus_that_is_too_large_is_refused_as_soon_as_it_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("factgym.corpora.cooccurrence.store.MAX_POSITIONS", 1000)
@@ -358,7 +358,7 @@ def test_a_worker_that_is_killed_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "x.cooc").exists()
 
 
-def test_what_a_source_leaves_out_is_counted(tmp_path: Path) -> None:
+def test_omissions_of_a_source_are_counted(tmp_path: Path) -> None:
     corpus = write_jsonl(tmp_path / "c.jsonl", documents_of(7, 20))
     corpus.write_text(corpus.read_text() + "{broken\n")
     with pytest.raises(DataError, match=r"c\.jsonl"):

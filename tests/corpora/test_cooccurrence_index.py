@@ -128,7 +128,7 @@ def test_compiled_and_plain_engine_agree(semantics: str) -> None:
         assert 0 < np.count_nonzero(counts) < len(counts)
 
 
-def test_words_of_several_tokens_stand_side_by_side(engine: str) -> None:
+def test_words_of_several_tokens_are_adjacent(engine: str) -> None:
     index = memory_index(["the Men's team won 4-2", "Men who s team 4 and 2"], semantics="window", engine=engine)
     assert index.frequency("Men") == 2
     assert index.frequency("Men's") == 1 == index.frequency("Men’s")
@@ -338,7 +338,7 @@ def test_open_counter_names_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 @given(st.text(max_size=200))
 @settings(max_examples=200, deadline=None)
-def test_words_do_not_depend_on_what_stands_beside_them(text: str) -> None:
+def test_words_do_not_depend_on_their_neighbours(text: str) -> None:
     """Splitting is local: text beside a separator yields the same words, ASCII (a path of its own) or not."""
     assert tokenize(f"{text} — é") == [*tokenize(text), "é"]
 
@@ -416,7 +416,7 @@ def test_phrases_of_every_frequency_are_those_of_the_text(engine: str) -> None:
     assert expected[0] > 500
 
 
-def test_what_the_kernels_remember_is_forgotten_beyond_the_memory() -> None:
+def test_the_kernels_cache_is_bounded() -> None:
     pytest.importorskip("numba", reason="needs the extra 'counting'")
     letters = "abcdefghij"
     texts = [" ".join(letters) + " " + " ".join(letters[::2]) * 2] * 300
@@ -462,7 +462,7 @@ def fast() -> CooccurrenceIndex:
 
 
 @needs_numba
-def test_phrases_occur_where_their_words_stand_side_by_side(fast: CooccurrenceIndex) -> None:
+def test_phrases_occur_where_their_words_are_adjacent(fast: CooccurrenceIndex) -> None:
     phrases = [*PAIRS, "a-b-a", "c-a-a", "a-a-d", "b-c-z", "e-a-b"]
     for phrase in phrases:
         parts = phrase.split("-")
@@ -543,7 +543,7 @@ def test_rules_of_the_clean_window(why, corpus, query, window, count):
     assert brute_count(corpus, words(query), window, "window") == count
 
 
-def test_terms_of_several_tokens_stand_side_by_side_in_one_document():
+def test_terms_of_several_tokens_are_adjacent_in_one_document():
     corpus = docs("New York City", "New", "York City")
     assert brute_count(corpus, [[("New", "York")]]) == 1
     assert brute_count(corpus, [[("York", "City")]]) == 2
@@ -572,7 +572,7 @@ def test_the_order_of_a_query_decides_between_equally_frequent_clauses_for_the_e
     ("cnf", "window", "semantics"),
     [([], 5, "window"), ([[]], 5, "window"), ([[()]], 5, "window"), ([["A"]], 0, "window"), ([["A"]], 5, "windows")],
 )
-def test_what_is_no_query(cnf, window, semantics):
+def test_impossible_queries(cnf, window, semantics):
     with pytest.raises(ConfigError):
         brute_count(docs("A"), cnf, window, semantics)
 

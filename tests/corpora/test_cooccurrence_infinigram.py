@@ -100,7 +100,7 @@ def test_over_the_cap_the_engine_is_not_exact_and_we_are(tmp_path):
     assert exact.frequency("A") == 1500
 
 
-def test_counts_and_what_is_said_of_them(folder):
+def test_counts_and_their_description(folder):
     counter = open_counter(f"infini-gram:{folder}", window=50)
     assert isinstance(counter, Counter)
     queries = [["Paris", "France"], ["Paris"], ["Rome", "Berlin"], ["Eiffel Tower", "capital"], ["."]]

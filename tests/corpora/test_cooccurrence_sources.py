@@ -90,7 +90,7 @@ def test_the_fingerprint_sees_bytes_names_and_settings(tmp_path):
     assert Source(path.rename(tmp_path / "other.jsonl")).fingerprint() != first
 
 
-def test_the_text_may_stand_under_another_key(tmp_path):
+def test_the_text_may_be_under_another_key(tmp_path):
     made = documents(4)
     assert list(Source(write_jsonl(tmp_path / "a.jsonl", made, "contents"))) == made
     assert list(Source(write_jsonl(tmp_path / "b.jsonl", made, "body"), text_key="body")) == made

@@ -145,7 +145,7 @@ def test_an_index_is_read_into_memory_where_that_is_wanted_or_memory_is_ample(
         open_index(complete, preload="yes")
 
 
-def test_a_later_version_is_told_apart(complete: Path, tmp_path: Path) -> None:
+def test_a_later_version_is_recognised(complete: Path, tmp_path: Path) -> None:
     raw = bytearray(complete.read_bytes())
     raw[8] = 3
     (tmp_path / "x").write_bytes(raw)

@@ -105,7 +105,7 @@ def test_an_index_of_ones_own_brings_its_passages() -> None:
             build_index(corpus, index).search(["x"], 3)
 
 
-def test_what_needs_all_passages_is_refused_by_name() -> None:
+def test_indexes_that_need_all_passages_are_refused_by_name() -> None:
     corpus = RetrievedCorpus("http://127.0.0.1:9/retrieve")
     assert corpus.source == "http://127.0.0.1:9"
     for request in (lambda: list(corpus), lambda: corpus.passages, lambda: corpus.ids):

@@ -210,9 +210,7 @@ def test_a_device_gives_the_hits_of_a_comparison_with_every_vector(
     assert part.search(queries, 7) == exact.shard(1000, 1900).search(queries, 7)
 
 
-def test_what_a_device_cannot_tell_apart_is_compared_exactly(
-    encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equal_scores_of_a_device_are_compared_exactly(encoded: StoredCorpus, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
     # Three candidates more than requested decide nothing among equal vectors, of which there are more.
     monkeypatch.setattr("factgym.corpora.device_search._SPARE", 1)

@@ -190,7 +190,7 @@ def test_runs_are_side_by_side_with_the_same_task_in_each(browser: Chromium, com
     assert _text(browser, ".dhead .total b") == f"{rewards['worse'] - rewards['base']:+.3f}".replace("-", "\u2212")
 
 
-def test_what_changed_between_two_runs_can_be_chosen(browser: Chromium, compared: str) -> None:
+def test_changes_between_two_runs_can_be_chosen(browser: Chromium, compared: str) -> None:
     base, worse = RUNS["base"], RUNS["worse"]
 
     def expect(address: str, count: int) -> None:
@@ -286,7 +286,7 @@ def test_errors_and_samples_can_be_asked_for(browser: Chromium, page: str, group
     )
 
 
-def test_the_samples_of_a_task_stand_side_by_side(browser: Chromium, groups: str) -> None:
+def test_the_samples_of_a_task_are_side_by_side(browser: Chromium, groups: str) -> None:
     episodes = _group_run()
     browser.open(groups + f"#e={K}")
     cards = (

@@ -64,6 +64,6 @@ def test_strategies_that_do_not_judge_stay_below_the_honest_baseline(env: Any) -
         assert sum(play(env, strategy, index) for index in range(16)) < honest, strategy.to_json()
 
 
-def test_what_a_shortcut_classifier_learns_from_a_task(env: Any) -> None:
+def test_training_examples_of_a_shortcut_classifier(env: Any) -> None:
     example = STRATEGIES.example(env, env.tasks[0])
     assert example is not None and example.label == env.tasks[0].gold.verdict and example.evidence

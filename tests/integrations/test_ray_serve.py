@@ -147,7 +147,7 @@ def replicas() -> list[int]:
     return processes
 
 
-def test_what_a_cluster_cannot_serve_is_refused(corpus: StoredCorpus) -> None:
+def test_an_index_that_a_cluster_cannot_serve_is_refused(corpus: StoredCorpus) -> None:
     for index, shards, message in (("hybrid", 2, "cannot be divided"), ("bm52", 1, "bm25")):
         with pytest.raises(ConfigError, match=message), ray_index("local", corpus.path, index, shards=shards):
             pytest.fail("deployed")

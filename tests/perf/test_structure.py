@@ -75,7 +75,7 @@ def test_the_counts_of_a_tiny_package(checkout: Checkout) -> None:
     assert {label: rows[label] for label in expected} == expected
 
 
-def test_what_counts_as_single_use_binding_and_cycle(checkout: Checkout) -> None:
+def test_single_use_functions_bindings_and_cycles_are_counted(checkout: Checkout) -> None:
     modules = {module.path: module for module in checkout.modules}
     assert single_use_private(modules["core/first.py"].tree) == ["_once"]
     assert bindings(modules["corpora/averitec/evidence.py"].tree) == {"found": 1, "one": 1, "kept": 1}
@@ -93,6 +93,6 @@ def test_columns_are_aligned_and_rows_of_one_checkout_alone_are_kept() -> None:
     ]
 
 
-def test_what_is_neither_a_folder_nor_a_commit_is_refused() -> None:
+def test_an_argument_that_is_neither_a_folder_nor_a_commit_is_refused() -> None:
     with pytest.raises(SystemExit, match="neither a folder nor a commit"):
         list(structure.main(["no-such-revision"]))

@@ -105,7 +105,7 @@ def test_a_fault_is_never_a_wrong_answer():
     ]
 
 
-def test_what_is_not_scored_is_said():
+def test_unscored_samples_are_reported():
     episodes = [*group("q0", 1, 2), episode("q1", True), episode("q1", True, 1, status="unscored")]
     result = select(episodes, DifficultyBand(samples=2))
     assert result.buckets.incomplete == 1
@@ -196,7 +196,7 @@ def test_ranges_that_are_none(keep):
         DifficultyBand(samples=1)
 
 
-def test_what_was_kept_is_written_so_that_it_can_be_read_again(tmp_path):
+def test_the_selection_can_be_read_again(tmp_path):
     episodes = [*pool([0, 3, 4], 4), *group("q7", 1, 2)]
     band = DifficultyBand(samples=4, anchors=1)
     write_selection(select(episodes, band), episodes, tmp_path, env="corver-qa")

@@ -61,7 +61,7 @@ def load(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 
-def test_what_a_trainer_makes_plays_the_next_iteration(tmp_path: Path) -> None:
+def test_the_trained_model_plays_the_next_iteration(tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(OWN)
 
@@ -151,7 +151,7 @@ def test_unknown_trainers_are_refused() -> None:
         learner("solver", trainer="chek")
 
 
-def test_the_selector_draws_before_and_is_told_after(tmp_path: Path) -> None:
+def test_the_selector_draws_before_and_is_updated_after(tmp_path: Path) -> None:
     """What is on disk is what the selector does by itself, when it is given the same facts."""
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     from factgym.core.seeds import derive

@@ -95,7 +95,7 @@ def test_the_numbers_are_those_of_the_metrics(folder: Path) -> None:
         assert row.average == pytest.approx(sum(cell.f1 for cell in row.scores.values()) / 4)
 
 
-def test_what_a_round_is_called(folder: Path) -> None:
+def test_the_name_of_a_round(folder: Path) -> None:
     shapes = {row.name: row.shape for row in read_report(folder, resamples=1000).rows}
     assert shapes == {
         "seed": "flat",
@@ -155,7 +155,7 @@ def test_many_benchmarks_take_several_tables(tmp_path: Path) -> None:
     assert all(name in text for name in (*NAMES, "anli", "validation", "ood"))
 
 
-def test_the_chart_stands_alone_and_is_the_same_each_time(folder: Path) -> None:
+def test_the_chart_is_self_contained_and_the_same_each_time(folder: Path) -> None:
     pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
     rounds = read_report(folder, resamples=500)
     svg = evolution_chart(rounds, "Rounds <script>alert(1)</script> & \u202e")
@@ -204,7 +204,7 @@ def test_the_json_says_the_same(folder: Path) -> None:
     )
 
 
-def test_what_cannot_be_shown_says_why(tmp_path: Path, folder: Path) -> None:
+def test_a_report_that_cannot_be_shown_gives_the_reason(tmp_path: Path, folder: Path) -> None:
     with pytest.raises(DataError, match="holds no evolution"):
         read_report(tmp_path / "nowhere")
     path = folder / "weakness" / "round-1" / "metrics.json"

@@ -169,7 +169,7 @@ class Driver:
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[_Slots]:
-        """A slot of the worker that has most free ones, or all slots of a worker."""
+        """A slot of the worker with the most free slots, or all slots of a worker."""
 
         def choose() -> _Slots | None:
             fitting = (slots for slots in self.ready if slots.free >= (slots.size if alone else 1))

@@ -312,7 +312,7 @@ class Exchange:
             if not isinstance(answer, Fault):
                 return answer
             if limited and gate.accepted > self._accepted:
-                # The server takes other requests meanwhile, so that this one's time comes: no retry is used up.
+                # The server takes other requests meanwhile, so that its turn comes: no retry is used up.
                 self._accepted, self._stalled = gate.accepted, 0
             if hopeless(answer) or not self._may_retry(answer):
                 return self._final(answer)

@@ -231,7 +231,7 @@ def conversations(episode: dict[str, Any], form: Form) -> list[Conversation]:
     turns = [_turn_conversation(episode, turn, form) for turn in episode["turns"]]
     if not turns:
         return []
-    # One conversation only if every turn was sent a prefix of the last one's messages: then no turn is trained on a
+    # One conversation only if every turn was sent a prefix of the last turn's messages: then no turn is trained on a
     # prompt that the model never saw.
     last = turns[-1]
     for earlier in turns[:-1]:

@@ -141,7 +141,7 @@ Pairing = Literal["best-worst", "all"]
 class PreferenceOptions(Settings):
     """Selection and form of the pairs. A better episode whose reply was cut off may be rejected, but is never chosen.
 
-    margin: minimum difference of the totals; equal ones are never a pair. pairs: the best against the worst of a
+    margin: minimum difference of the totals; equal totals are never a pair. pairs: the best against the worst of a
     group, or all that differ enough, the widest `max_pairs` of each group. allow_oracle, allow_evaluation_split: as for
     `SftOptions`.
     """

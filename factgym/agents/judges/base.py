@@ -45,7 +45,7 @@ class Judgement:
     """One judgement.
 
     score: in [0, 1], the rubric's grade of `label`. by: the judge's name ("openai:gpt-4.1", "stand-in: containment").
-    stand_in: a fallback judge's, without a model. cached: no model was called for this one, so that it cost nothing.
+    stand_in: a fallback judge's, without a model. cached: no model was called, so that it cost nothing.
     usage: its tokens; empty where they are unknown or none.
     """
 
@@ -98,7 +98,7 @@ class Judge(ABC):
 class AllAgree(Judge):
     """Several judges that must agree: SEVA's cross-check, where a probe stays only if a second model passes it, too.
 
-    All judges are called at once, and the lowest score counts; of equal ones the earliest judge's. One fallback among
+    All judges are called at once, and the lowest score counts, the earliest judge's of equals. One fallback among
     them makes the whole a fallback. Raises ConfigError for fewer than two judges, or for different rubrics. A case
     that any of them cannot judge is unscored.
     """

@@ -67,7 +67,7 @@ class LexicalCheckJudge(_FallbackJudge):
 
     A probe counts as attributable when the one sentence of the source that shares most words with it has its numbers,
     as many negations (even or odd) and at least `coverage` of its content words. It fails as undetectable when it
-    equals its original, as wrong-label when the label is the other one, and as wrong-type when a numerical error is
+    equals its original, as wrong-label when the label is the other, and as wrong-type when a numerical error is
     claimed and no number differs. Fluency and the other error types are not examined.
     """
 

@@ -48,7 +48,7 @@ class Prompt:
     """Token ids of a rendered conversation.
 
     max_tokens: of the reply, at least 1. opened: the prompt ends inside a `<think>`. sent: the messages that were
-    rendered, where they differ from the given ones. notes: for the record. scored_from: the ids hold a given reply,
+    rendered, where they differ from the given messages. notes: for the record. scored_from: the ids hold a given reply,
     and those from here on are scored; None where a reply is to be generated.
     """
 

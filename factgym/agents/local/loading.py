@@ -139,7 +139,7 @@ def _ids(value: int | list[int] | None) -> list[int]:
 
 
 def pick_device(requested: str | None) -> str:
-    """The device to use. Raises ConfigError for one that does not exist here."""
+    """The device to use. Raises ConfigError for a device that does not exist here."""
     import torch
 
     if requested is None:

@@ -187,7 +187,7 @@ class Worker:
         return [job for job in batch if job[0].future.set_running_or_notify_cancel()]
 
     def _answer(self, engine: LocalEngine, jobs: Sequence[_Job]) -> None:
-        """Run a batch; one that does not fit the device is halved, and later batches are smaller."""
+        """Run a batch; where it does not fit the device it is halved, and later batches are smaller."""
         requests, rows = zip(*jobs, strict=True)
         lengths = [len(row.prompt.ids) for row in rows]
         try:

@@ -94,7 +94,7 @@ class NliSettings(Settings):
 
 
 class Pair(NamedTuple):
-    """What a model reads. question: to which the claim's text answers."""
+    """Input of a model. question: to which the claim's text answers."""
 
     premise: str
     claim: str
@@ -220,7 +220,7 @@ class PairScorer:
         }
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text, without special ones."""
+        """Return the tokens of each text, without special tokens."""
         if not texts:
             return []
         encoded = self._tokenizer(list(map(clean_text, texts)), add_special_tokens=False, verbose=False)

@@ -259,7 +259,7 @@ async def run_jobs_with(
 class EpisodeRunner:
     """Plays jobs, any number at a time, each in an environment of its own. The agent is not closed with it.
 
-    episode_timeout: see `Limits`. progress: counters that are told of each turn as it is played.
+    episode_timeout: see `Limits`. progress: counters, updated with each turn as it is played.
     """
 
     def __init__(

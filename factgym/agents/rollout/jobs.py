@@ -77,7 +77,7 @@ class Progress:
             self.earned += total
 
     def add_turn(self, completion: Mapping[str, Any] | None) -> None:
-        """Count a turn by the completion of its reply, which tells of requests where there were any."""
+        """Count a turn by the completion of its reply, which lists its requests where there were any."""
         self.turns += 1
         if completion:
             self.requests += completion.get("requests", 1)

@@ -50,7 +50,7 @@ class Act:
 class Log:
     """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it.
 
-    secrets: texts of the agent's settings that the record must not hold. progress: counters that are told of each turn.
+    secrets: texts of the agent's settings that the record must not hold. progress: counters, updated with each turn.
     """
 
     acts: list[Act] = field(default_factory=list)
@@ -95,7 +95,7 @@ def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:
 
 
 class _SentMessages:
-    """Refers to the messages that a policy was sent by their index in the transcript, or in the list of `extra` ones."""
+    """Refers to the messages that a policy was sent by their index in the transcript, or in the list `extra`."""
 
     def __init__(self, transcript: Sequence[Message]) -> None:
         self.transcript = transcript

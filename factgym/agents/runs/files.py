@@ -75,7 +75,7 @@ def json_line(value: Any) -> bytes:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises ConfigError."""
-    # A draft of one name: a process that is killed leaves no more than one, and the next one writes over it.
+    # A draft of one name: a process that is killed leaves a single draft, and the next process overwrites it.
     with atomic_file(path, force=True, draft=f".{path.name}.part") as file:
         file.write(data)
 
@@ -177,7 +177,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
 def open_folder(folder: Path, manifest: Mapping[str, Any], *, resume: bool) -> None:
     """Write a folder's manifest, or check that the folder was made with the same.
 
-    Raises ConfigError for a folder that is in use without `resume`, and for one that was made with other settings.
+    Raises ConfigError for a folder that is in use without `resume`, and for a folder that was made with other settings.
     """
     path, manifest = folder / MANIFEST, redact(manifest)
     if not path.exists():

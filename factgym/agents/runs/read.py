@@ -135,7 +135,7 @@ class RunLines:
         return Counter(self.foreign.values())
 
     def add(self, number: int, episode: Any) -> str | None:
-        """Add a line, and return why it is no part of the run; None for one that is."""
+        """Add a line, and return why it is no part of the run, else None."""
         if not isinstance(episode, dict):  # left for the pass that reads it
             self.count += 1
             return None

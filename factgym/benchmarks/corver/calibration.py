@@ -1,4 +1,4 @@
-"""Do counts tell right sentences from wrong ones? Shares with Wilson intervals by bucket of the count (section 6.1, B.5).
+"""Do counts separate right from wrong sentences? Shares with Wilson intervals by bucket of the count (section 6.1, B.5).
 
 The paper's five buckets: 0, 1-4, 5-9, 10-19, 20 and more. A threshold of the reward belongs where the share jumps, and
 the jump of a boundary has an interval too: Newcombe's hybrid of the two Wilson intervals (1998, method 10).
@@ -37,7 +37,7 @@ def with_bounds(name: str, estimate: Estimate) -> dict[str, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class CountBucket:
-    """Sentences with low <= count <= high; high is None in the last bucket. share: of right ones, with its interval."""
+    """Sentences with low <= count <= high; high is None in the last bucket. share: of right sentences, with its interval."""
 
     low: int
     high: int | None
@@ -124,7 +124,7 @@ def calibrate(pairs: Iterable[tuple[int | None, bool]], edges: Sequence[int] = E
 
 
 def auc(pairs: Sequence[Pair]) -> float | None:
-    """Return the chance that a right sentence has a higher count than a wrong one, ties by half; None without one of each."""
+    """Return the chance that a right sentence has a higher count than a wrong sentence, ties by half; None unless there are both."""
     right = [count for count, correct in pairs if correct]
     wrong = sorted(count for count, correct in pairs if not correct)
     if not right or not wrong:
@@ -135,7 +135,7 @@ def auc(pairs: Sequence[Pair]) -> float | None:
 
 
 CountSentences = Callable[[Sequence[str]], Sequence[int | None]]
-"""From sentences to their counts, None for one that gives no query."""
+"""From sentences to their counts, None for a sentence that gives no query."""
 
 _WORDS: Mapping[str, bool] = MappingProxyType(
     dict.fromkeys(["correct", "supported", "right", "true"], True)

@@ -87,7 +87,7 @@ def read_answer(run: Run, episode: Episode, judge: str | None = None) -> Answer:
     """Return the answer of an episode.
 
     judge: whose labels count ("reference", "boundary"); by default the run's own. Raises DataError, which names the task,
-    for a run of another environment, and for one that does not hold the labels of that judge.
+    for a run of another environment, and for a run without the labels of that judge.
     """
     reward, metrics, view = parts_of(episode)
     labels = {name: str(metrics[f"label_{name}"]) for name in JUDGES if metrics.get(f"label_{name}") in LABELS}

@@ -222,7 +222,7 @@ def evaluate_run(
 
     checks: the gold records; with them questions and answers are scored anew, by `tokenize`, instead of taken from the
     records. Raises DataError for a folder that holds no run, for a run of another environment,
-    and for one without a scored episode.
+    and for a run without a scored episode.
     """
     run = open_run(run)
     golds = None if checks is None else {check.claim_id: check for check in checks}

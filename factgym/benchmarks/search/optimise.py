@@ -97,7 +97,7 @@ class Optimiser:
     def run(self, first: Sequence[Strategy] = ()) -> list[Trial]:
         """Search, and return the strategies that were played on all tasks of the last rung, the best first.
 
-        first: strategies that join the random ones.
+        first: strategies that join the random strategies.
         """
         self._halve(first)
         self._mutate()
@@ -111,7 +111,7 @@ class Optimiser:
         return sorted((trial for trial in trials if len(trial.rewards) == longest > 0), key=lambda trial: trial.rank)
 
     def _trial(self, strategy: Strategy) -> Trial | None:
-        """Return a trial of a strategy; None for one that was drawn before."""
+        """Return a trial of a strategy; None where it was drawn before."""
         if strategy.key in self.trials:
             return None
         trial = Trial(strategy, kind_of(self.space, strategy), strategy.key, len(self.space.changes(strategy)))

@@ -120,7 +120,7 @@ class SearchResult:
 
 
 def strategy_space(env: Env[Any]) -> StrategySpace:
-    """Return the space that an environment declares. Raises ConfigError for one without."""
+    """Return the space that an environment declares. Raises ConfigError for an environment without a space."""
     if env.strategies is None:
         raise ConfigError(
             f"{env.env_spec.id!r} declares no strategy space: set `strategies` of its class (factgym/core/strategies.py)"
@@ -300,7 +300,7 @@ def run_search(
 
 
 def select(optimiser: Optimiser, bar: float) -> list[Trial]:
-    """Return the best strategies that behave differently: blind ones, other attacks, honest ones above `bar`."""
+    """Return the best strategies that behave differently: blind play, other attacks, honest play above `bar`."""
     seen: set[tuple[float, ...]] = set()
     ranked: dict[Kind, list[Trial]] = {}
     for kind in ("blind", "attack", "honest"):

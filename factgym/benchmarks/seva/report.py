@@ -184,7 +184,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
     golds, labels, everyone = [row.gold for row in rows], [row.label for row in rows], [""] * len(rows)
     table = confusion(golds, labels, LABELS)
     scores = {name: bca_score(golds, labels, name, labels=LABELS, clusters=clusters) for name in SCORES}
-    if clusters is None:  # A proportion of independent items: Wilson's interval is the better one.
+    if clusters is None:  # A proportion of independent items: Wilson's interval is better.
         scores["accuracy"] = accuracy(table)
     # A confidence is about a label: answers without one are left out.
     stated = [(row.confidence, row.correct) for row in rows if row.confidence is not None and row.label is not None]

@@ -80,7 +80,7 @@ class Bootstrap:
 
     @property
     def bias(self) -> float:
-        """z0: the normal quantile of the share of replicates below the value, equal ones by half.
+        """z0: the normal quantile of the share of replicates below the value, ties by half.
 
         Kept finite where all lie on one side: the share stays half a replicate away from 0 and 1.
         """

@@ -186,7 +186,7 @@ EXACT_BELOW = 25
 class McNemar:
     """The outcome of the test.
 
-    first_only, second_only: items that this one alone has right. statistic: the smaller of the two (exact), or
+    first_only, second_only: items that only the first or only the second has right. statistic: the smaller of the two (exact), or
     chi-square with one degree of freedom and continuity correction. p: two-sided, in [0, 1].
     """
 
@@ -429,7 +429,7 @@ def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tu
 
 
 def allocation(counts: Counter[str], n: int) -> dict[str, int]:
-    """`n` divided in proportion to `counts` by largest remainders; equal ones go to the larger label, then by name."""
+    """`n` divided in proportion to `counts` by largest remainders, ties to the larger label, then by name."""
     # Largest remainders (Hamilton's method), in whole numbers: a remainder must not depend on rounding.
     total = counts.total()
     sizes = {label: count * n // total for label, count in counts.items()}

@@ -55,7 +55,7 @@ def invent_cause(statement: Statement) -> Edit | NoEdit:
 
 
 def _replace_by_donor(statement: Statement) -> Edit | NoEdit:
-    """Replace the statement by one of another document, for which the caller made sure that this one is silent."""
+    """Replace the statement by a statement of another document, on which the caller made sure that this document is silent."""
     if not statement.donors:
         return NoEdit("no_donor")
     text = statement.rng.choice(statement.donors)

@@ -185,7 +185,7 @@ def _terms(clause: str) -> frozenset[str]:
 
 
 def _borrow(statement: Statement, kind: str) -> str | None:
-    """Return a clause that the documents state of another rule of the same actor, and not of this one.
+    """Return a clause that the documents state of another rule of the same actor, not of this rule.
 
     From elsewhere in this document, or from another one where this one is silent on it. It shares a word with the
     statement, the more the better: a clause on a remote matter would be odd.

@@ -93,7 +93,7 @@ def check_strategy(strategy: str, error_type: str | None = None) -> None:
 
 
 def strategies_for(error_type: str) -> tuple[str, ...]:
-    """The strategies that aim at an error. Raises ConfigError for one that is not in the taxonomy."""
+    """The strategies that aim at an error. Raises ConfigError for an error that is not in the taxonomy."""
     if error_type not in ERROR_TYPES:
         hint = did_you_mean(str(error_type), ERROR_TYPES)
         raise ConfigError(f"there is no error type {error_type!r}.{hint} There are: {', '.join(ERROR_TYPES)}.")

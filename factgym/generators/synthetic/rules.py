@@ -179,7 +179,7 @@ def size_of(topic: Topic, fact: Fact) -> str:
     return next(entry.size for entry in topic.entries[fact.kind] if entry.id == fact.about)
 
 
-# Quantities and dates that policies plausibly use, and other ones to put in their place.
+# Quantities and dates that policies plausibly use, and others to put in their place.
 
 _MONEY = frozenset("smlx")
 

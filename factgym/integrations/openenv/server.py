@@ -56,7 +56,7 @@ class ServedEnv:
         self._lock = threading.Lock()
 
     def next_task(self) -> int:
-        """Return the next task's index; after the last one the first follows."""
+        """Return the next task's index; after the last the first follows."""
         with self._lock:
             return next(self._order)
 
@@ -89,7 +89,7 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
         index: int | None = None,
         **unknown: Any,
     ) -> FactObservation:
-        """Start an episode: of `task` (its id or index), of `index` in the split, of one that `seed` chooses; else the next.
+        """Start an episode: of `task` (its id or index), of `index` in the split, of the task that `seed` chooses; else the next.
 
         Raises ConfigError for a task or split that does not exist, and for any other argument.
         """
@@ -291,7 +291,7 @@ async def serve(
     ready: Callable[[str], None] = lambda url: None,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
 ) -> None:
-    """Serve until the process receives SIGINT or SIGTERM. port: 0 for a free one; ready gets the URL. Raises ConfigError."""
+    """Serve until the process receives SIGINT or SIGTERM. port: 0 for a free port; ready gets the URL. Raises ConfigError."""
     await serve_app(application, host, port, ready, ws_max_size=max_message_bytes)
 
 

@@ -115,7 +115,7 @@ class FactTextEnv(BaseTextEnv):
         }
 
     def total(self) -> float:
-        """Return the episode's total; one that still runs is truncated and scored. Raises EpisodeFaultError."""
+        """Return the episode's total; an episode that still runs is truncated and scored. Raises EpisodeFaultError."""
         report = self.session.close("context_limit")
         if report.total is None:
             raise EpisodeFaultError(
@@ -145,7 +145,7 @@ def _shallow_copy(original: _T) -> _T:
 
 
 def _pool(env_id: str, config: Mapping[str, Any]) -> SessionPool:
-    """The pool for an environment and its settings; a new one where a setting is an object."""
+    """The pool for an environment and its settings; a new pool where a setting is an object."""
     if not all(type(value) in _PLAIN_TYPES for value in config.values()):
         return SessionPool(env_id, config)
     key = (env_id, *((name, type(value), value) for name, value in config.items()))

@@ -76,7 +76,7 @@ class FactEnvironment:
 
     @property
     def report(self) -> RewardReport | None:
-        """The reward report; None while the episode runs and before the first one."""
+        """The reward report; None while the episode runs and before the first episode."""
         try:  # some versions of TRL read every property of a fresh instance
             return self._session.report
         except EpisodeOverError:
@@ -129,7 +129,7 @@ def play_final_texts(
 def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
     """Return the class to pass as `environment_factory=`; one instance plays one rollout at a time.
 
-    Its tools are those that the environment may open at any stage; one that is not open yet answers with an error.
+    Its tools are those that the environment may open at any stage; a tool that is not open yet answers with an error.
     config: as for `factgym.make`, on the training split where it names none. Raises the errors of `factgym.make`, and
     ConfigError for a tool whose name TRL reserves and for an environment that has evaluation splits only.
     """

@@ -401,7 +401,7 @@ class _Rollout:
         return min(self._max_response - response, self._max_total - len(context.prompt) - response)
 
     async def _next_context(self) -> Context | None:
-        """The last context with the environment's answers, or a new one; None where it does not fit."""
+        """The last context with the environment's answers, or a new context; None where it does not fit."""
         session = self.session
         messages, tools = session.messages, session.tools() if self._isolated else session.all_tools()
         context = self.contexts[-1] if self.contexts else None

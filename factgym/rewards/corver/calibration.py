@@ -1,4 +1,4 @@
-"""Thresholds of the tiers for a counter of one's own, so that its tiers agree with those of a reference's counts.
+"""Thresholds of the tiers for another counter than the paper's, so that its tiers agree with those of a reference's counts.
 
 The published thresholds, 5 and 20, are for counts in the tokens of a language model.
 """

@@ -130,7 +130,7 @@ def judge_completion(
 
 
 def gold_answers(aliases: Sequence[str] | str) -> Words:
-    """Split aliases into gold answers, in order, without empty ones: each alias may hold several, separated by `;`."""
+    """Split aliases into gold answers, in order, without empty answers: each alias may hold several, separated by `;`."""
     texts = (aliases,) if isinstance(aliases, str) else aliases
     return tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(";") if part.strip()))
 

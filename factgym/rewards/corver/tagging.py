@@ -46,7 +46,7 @@ def _build_lexicon() -> dict[str, int]:
     lexicon: dict[str, int] = {}
     for base in sorted(WORDS["regular_verbs"]):
         lexicon.update(_regular_forms(base))
-    # Later classes override earlier ones: a closed class beats a verb form.
+    # Later classes override earlier classes: a closed class beats a verb form.
     for name, tag in (
         *(("irregular_verbs", VERB), ("no_past", NOUN), ("no_gerund", NOUN), ("adverbs", ADV)),
         *(("subordinators", SUB), ("prepositions", PREP), ("pronouns", PRON), ("wh", WH), ("determiners", DET)),

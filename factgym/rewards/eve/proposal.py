@@ -117,7 +117,7 @@ def guarded_parts(
 ) -> FormatParts:
     """Return the guarded parts; all 0 for an invalid proposal, as in Dr. Zero's code.
 
-    think: a thought counts when it has `min_think_words` different words and no earlier turn had the same ones. tool:
+    think: a thought counts when it has `min_think_words` different words and no earlier turn had the same words. tool:
     the share of the hops that were reached (`share_reached`), 0 without a call where one is needed. Calls beyond
     hops − 1 cost: the prompt asks for exactly so many. answer: compared by whole words; yes and no, which are in no
     context and right by chance half of the time, have half the point.

@@ -238,7 +238,7 @@ def grounded_scores(
     steps = list(_counted_steps(output.chain, claim, source, rules))
     new_alignments = _share_new(output.alignments, "claim_span", "source_span", claim, source)
     new_steps = _share_new(output.chain, "claim_part", "source_evidence", claim, source)
-    # Distinct words: one that occurs often is one word.
+    # Distinct words: repetitions of a word count once.
     quoted = frozenset[str]().union(*(entry.quoted for entry in (*alignments, *steps)))
     needed = min(rules.full_evidence_words, (source.deciding_count + 1) // 2)
     share = min(1.0, len(quoted) / needed) if len(quoted) >= min(2, needed) > 0 else 0.0
@@ -296,7 +296,7 @@ def _indices(claim: WordText, keys: frozenset[str]) -> frozenset[int]:
 
 
 def _bears(phrase: str, keys: Iterable[str], source: _Source) -> frozenset[str] | None:
-    """Return the keys of the deciding words that a quote holds; None for one that does not bear on a part of the claim with `keys`."""
+    """Return the keys of the deciding words that a quote holds; None for a quote that does not bear on the part of the claim with `keys`."""
     quote = _find_quote(phrase, source)
     return quote.deciding if quote.deciding or not quote.keys.isdisjoint(keys) else None
 

@@ -10,7 +10,7 @@ Known properties of the published rubric:
 - R_d depends on the gold label, not on the predicted one, and on no gold error type: any category earns the same.
 - The range that the paper states, up to 1.28, is not reachable by its own formula: five components of 1 and a
   confidence of 1 give 1.15.
-- Nothing compares an output with the claim or the source: invented spans earn as much as true ones.
+- Nothing compares an output with the claim or the source: invented spans earn as much as true spans.
 - R_a and R_c are means, so leaving out the worst entry raises them: hiding a weak step pays.
 - The calibration term is linear in the confidence and therefore no proper score: a policy that is right more than two
   times in five earns most by always stating 1.

@@ -107,7 +107,7 @@ class Arms:
 
 
 def quality(question: str, answer: str, duplicates: int = 1) -> float:
-    """Q, equation 32, in [0, 1]. duplicates: occurrences of the question in its batch, this one included."""
+    """Q, equation 32, in [0, 1]. duplicates: occurrences of the question in its batch, itself included."""
     question_factor = 1.0 if QUESTION_CHARS[0] <= len(question) <= QUESTION_CHARS[1] else UNUSUAL_QUESTION
     answer_factor = 1.0 if ANSWER_CHARS[0] <= len(answer) <= ANSWER_CHARS[1] else UNUSUAL_ANSWER
     return question_factor * answer_factor / math.sqrt(max(duplicates, 1))

@@ -116,7 +116,7 @@ class EveEvolution:
         return open_passages(self.settings)
 
     def triples(self) -> Sequence[Triple]:
-        """The solver's data set. Raises ConfigError for an empty one, DataError for a missing one."""
+        """The solver's data set. Raises ConfigError for an empty data set, DataError for a missing file."""
         folder = self.out / EVOLUTION_DATA
         if not files.read_json(folder / files.METRICS)["rows"]:
             raise ConfigError(
@@ -191,7 +191,7 @@ class Phase(ABC):
         return self.evolution.out / self.name / f"iteration-{number}"
 
     def folders_before(self, number: int) -> list[Path]:
-        """Folders of the iterations before this one."""
+        """Folders of the earlier iterations."""
         return [self.folder(earlier) for earlier in range(1, number)]
 
     async def run(self, iterations: int) -> None:
@@ -297,7 +297,7 @@ class ProposerPhase(Phase):
         return metrics
 
     def _open_selector(self, number: int) -> Selector:
-        """The selector before an iteration: its state after the previous one, or a new one."""
+        """The selector before an iteration: its state after the previous iteration, or a new selector."""
         ids, settings = self.passages.training, self.settings
         if number > 1:
             return Selector.load(self.folder(number - 1) / SELECTOR, self._vectors, ids)

@@ -131,7 +131,7 @@ class Selector:
         clusters: Clusters | None = None,
     ) -> None:
         """vectors: of the documents, shape (N, D), finite; they may be memory-mapped. ids: N different ids. clusters: of
-        a saved selector, new ones by default.
+        a saved selector, new clusters by default.
 
         Raises ConfigError for other vectors, MissingExtraError without the extra "selector".
         """

@@ -104,7 +104,7 @@ def row_faults(row: Row) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Learner:
-    """A policy under training. start: opens the initial policy. trainer: makes the next one."""
+    """A policy under training. start: opens the initial policy. trainer: makes the next policy."""
 
     name: str
     start: Callable[[], Agent]

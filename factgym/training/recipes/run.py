@@ -7,7 +7,7 @@
     RUN/evaluations/           runs of episodes, which `factgym view` opens
     RUN/result.json            scores before and after, written last
 
-A part is finished when its last file is written; an unfinished one continues from its last checkpoint, and lines of the
+A part is finished when its last file is written; an unfinished part continues from its last checkpoint, and lines of the
 metrics behind that checkpoint are dropped. On one machine the curve is that of an uninterrupted run, up to the order of
 floating-point sums in the framework's kernels.
 """
@@ -91,7 +91,7 @@ class TrainingProgress:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """What a caller hears of a run: sentences, metric lines, and the progress at its beginning."""
+    """Callbacks of a run: sentences, metric lines, and the progress at its beginning."""
 
     step: Callable[[str], None] = lambda text: None
     metrics: Callable[[dict[str, Any]], None] = lambda line: None

@@ -18,7 +18,7 @@ PREFIX = "scratch:"
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([km])", re.IGNORECASE)
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 _TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-"""Ordinary tokens: special ones are left out when a reply is decoded, and the reply's format with them."""
+"""Ordinary tokens: special tokens are left out when a reply is decoded, and the reply's format with them."""
 _HEADS = 4
 _CONTEXT = 32_768
 _MIN_WEIGHTS, _MAX_WEIGHTS = 10_000, 500_000_000
@@ -79,7 +79,7 @@ def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
 
     layers, _ = shape_of(weights)
     vocabulary = len(tokenizer)
-    # Heads of 8, 16, … dimensions: kernels for odd ones take twice as long.
+    # Heads of 8, 16, … dimensions: kernels for odd dimensions take twice as long.
     widths = range(32, 2048, 32) if weights >= 200_000 else range(16, 256, 2 * _HEADS)
     hidden = min(widths, key=lambda width: abs(count_weights(width, layers, vocabulary) - weights))
     config = Qwen3Config(

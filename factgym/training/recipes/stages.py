@@ -1,7 +1,7 @@
 """Stages of a recipe on TRL's trainers: their data, their settings, checkpoints and logged metrics.
 
 A stage reads a model's folder and writes another. Its checkpoints hold weights, optimiser, schedule and random state; a
-checkpoint counts once its marker is written, so that one which a kill interrupted is not continued from.
+checkpoint counts once its marker is written, so that an interrupted checkpoint is not continued from.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MemoryShortageError(FactgymError):
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    """What a stage is run with.
+    """Arguments of a stage.
 
     env_config: of the environment, with the training split. indices: of the tasks to train on, in their order. data:
     the chat lines of supervised tuning. folder: of the stage. model: folder or name of the initial model.
@@ -55,7 +55,7 @@ class StageRun:
 
 
 def load_model(name: str, lora: Lora | None) -> Loaded:
-    """Load a model to train. Raises ConfigError for one without weights or without a chat template."""
+    """Load a model to train. Raises ConfigError where it has no weights or no chat template."""
     device = pick_device(None)
     # Adapters are trained over 16-bit weights; full training keeps 32-bit weights and computes in 16 bits.
     dtype = "auto" if lora is not None else "float32"
@@ -88,7 +88,7 @@ def save_model(loaded: Loaded, model: Any, folder: Path) -> None:
 
 
 def last_checkpoint(folder: Path) -> tuple[Path, int] | None:
-    """The last complete checkpoint of a stage and its step; incomplete ones are removed."""
+    """The last complete checkpoint of a stage and its step; incomplete checkpoints are removed."""
     complete = []
     for path in (folder / CHECKPOINTS).glob("checkpoint-*"):
         step = path.name.rpartition("-")[2]
