@@ -39,6 +39,8 @@ BATCH = 256
 MAX_QUERY_CHARS = 10_000
 MAX_ABSTRACT_CHARS = 100_000
 _SQUAD_FILE = "squad/dev-v1.1.json"
+_SPLITS = {"nq": "oracle"}
+"""The part of a data set that marks passages, where the others do not."""
 _SCIFACT_CLAIMS = ("claims_dev.jsonl", "claims_validation.csv")
 _SCIFACT_CORPUS = ("corpus.jsonl", "corpus_train.csv")
 _QUOTED = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\"""", re.DOTALL)
@@ -104,6 +106,7 @@ def read_judged(
         own = path if path.is_file() else path / (split or _SQUAD_FILE)
         queries = _squad(own)
     else:
+        split = split or _SPLITS.get(source)
         own, queries = triple_file(source, path, split), _triples(source, path, split, corpus)
     every = list(queries)
     if not any(query.grades for query in every):

@@ -68,12 +68,11 @@ def test_a_folder_in_beirs_layout(beir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "count", "passages"),
-    [("hotpotqa", None, 200, 1971), ("2wikimultihopqa", None, 164, 1294), ("nq", "oracle", 2655, 2599)],
+    ("name", "count", "passages"), [("hotpotqa", 200, 1971), ("2wikimultihopqa", 164, 1294), ("nq", 2655, 2599)]
 )
-def test_gold_passages_of_public_data(data_dir: Path, name: str, split: str | None, count: int, passages: int) -> None:
+def test_gold_passages_of_public_data(data_dir: Path, name: str, count: int, passages: int) -> None:
     """BM25 among the passages of all questions is far above chance."""
-    judged = read_judged(name, data_dir, split=split)
+    judged = read_judged(name, data_dir)
     assert (len(judged.queries), len(judged.corpus)) == (count, passages)
     assert all(id_ in judged.corpus for query in judged.queries for id_ in query.grades)
     quality = evaluate_index(build_index(judged.corpus), judged.queries[:100])
