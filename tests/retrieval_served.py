@@ -33,12 +33,13 @@ def start(*words: str) -> tuple[subprocess.Popen[str], str]:
     command = [sys.executable, "-m", "factgym", "serve", *words]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    line = process.stderr.readline()
-    url = re.search(r"http://\S+$", line)
-    if url is None:
-        process.kill()
-        raise AssertionError(line + process.communicate()[1])
-    return process, url[0]
+    lines = []
+    for line in process.stderr:  # libraries may write before it
+        lines.append(line)
+        if line.startswith("Serving") and (url := re.search(r"http://\S+$", line)):
+            return process, url[0]
+    process.kill()
+    raise AssertionError("".join(lines) + process.communicate()[1])
 
 
 def stop(process: subprocess.Popen[str]) -> None:

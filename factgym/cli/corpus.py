@@ -112,7 +112,10 @@ def build(
         with ExitStack() as cluster, _CorpusDisplay(console, "") as display:
             display.text = estimate.text
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
-            options |= {"jobs": workers, "run": None if ray is None else cluster.enter_context(building_on_ray(ray))}
+            options |= {
+                "jobs": workers,
+                "run": None if ray is None else cluster.enter_context(building_on_ray(ray)).run,
+            }
             corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
     except KeyboardInterrupt:
         is_kept = building_folder(out).exists()
@@ -386,27 +389,25 @@ def info(
 
 
 def _describe_corpus(path: Path, verify: bool) -> None:
+    from factgym.corpora.late import LATE
     from factgym.corpora.store import StoredCorpus
-    from factgym.corpora.stored_dense import has_vectors, open_approximate, open_vectors
+    from factgym.corpora.stored_dense import DENSE, has_vectors, open_approximate, open_vectors
 
     corpus = StoredCorpus(path)
     folders = [corpus.folder]
     meta = corpus.meta
     rows = {f"bm25 {name.replace('_', ' ')}": value for name, value in meta.pop("bm25").items()}
-    if has_vectors(corpus):
-        vectors = open_vectors(corpus)
-        approximate = open_approximate(corpus, vectors)
-        encoder = {
-            "encoder": vectors.meta["source"] or vectors.meta["encoder"],
-            "preset": vectors.meta["preset"]["name"],
-        }
-        rows |= {
-            f"dense {name}": value for name, value in (encoder | {"dimension": vectors.meta["dimension"]}).items()
-        }
-        folders.append(vectors)
-        if approximate is not None:
-            rows |= {f"approximate {name}": approximate.meta[name] for name in ("factory", "recall@10")}
-            folders.append(approximate)
+    for layout in (DENSE, LATE):
+        if has_vectors(corpus, layout):
+            vectors = open_vectors(corpus, layout)
+            folders.append(vectors)
+            rows[f"{layout.name} encoder"] = vectors.meta["source"] or vectors.meta["encoder"]
+            if "preset" in vectors.meta:
+                rows[f"{layout.name} preset"] = vectors.meta["preset"]["name"]
+            rows[f"{layout.name} dimension"] = vectors.meta["dimension"]
+            if layout is DENSE and (approximate := open_approximate(corpus, vectors)) is not None:
+                rows |= {f"approximate {name}": approximate.meta[name] for name in ("factory", "recall@10")}
+                folders.append(approximate)
     if verify:
         for folder in folders:
             folder.check_all()

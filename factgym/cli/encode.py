@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from factgym.corpora.encode import EncodeProgress
     from factgym.corpora.store import StoredCorpus
 
-EncoderOption = Annotated[str, typer.Option(help="A model's name or folder; e5, qwen3 or plain for their models.")]
+EncoderOption = Annotated[
+    str | None, typer.Option(help="A model's name or folder; e5, qwen3 or plain for their models. Default e5.")
+]
 PresetOption = Annotated[
     Literal["e5", "plain", "qwen3"] | None,
     typer.Option(help="The encoder's prompts and pooling; default by its name."),
@@ -30,8 +32,11 @@ PresetOption = Annotated[
 
 def encode(
     corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder that `corpus build` wrote.")],
-    encoder: EncoderOption = "e5",
+    encoder: EncoderOption = None,
     preset: PresetOption = None,
+    late: Annotated[
+        bool, typer.Option("--late", help='A vector for each token, for index="late"; the encoder is a ColBERT model.')
+    ] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Passages in a batch of the encoder.")] = 32,
     device: Annotated[
         str | None, typer.Option(help="cpu, cuda …, or several: cuda:0,cuda:1. Default the best.")
@@ -41,51 +46,60 @@ def encode(
     ] = None,
     recall: Annotated[float, typer.Option(min=0.01, max=1, help="Recall@10 that the index is tuned to.")] = 0.95,
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Encode on a Ray cluster: HOST:PORT, auto or local.")
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Encode and build the index on a Ray cluster: HOST:PORT, auto or local."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the vectors, or the approximate index.")] = False,
 ) -> None:
-    """Encode a corpus for `index="dense"`. The same command resumes an interrupted encoding."""
+    """Encode a corpus for `index="dense"` or "late". The same command resumes an interrupted encoding."""
     from rich.console import Console
 
     from factgym.agents.cluster.encoding import encoding_on_ray
-    from factgym.corpora.dense import resolve_encoder, shared_encoder
+    from factgym.corpora.dense import Encoder, resolve_encoder
     from factgym.corpora.encode import encode_corpus, is_encoded
+    from factgym.corpora.late import LATE, MODEL, LateEncoder
     from factgym.corpora.mapped_files import check_output
     from factgym.corpora.store import StoredCorpus
-    from factgym.corpora.stored_dense import APPROXIMATE, StoredDense, open_vectors
+    from factgym.corpora.stored_dense import APPROXIMATE, DENSE, StoredDense, open_vectors
 
     if ray is not None and device is not None:
         raise ConfigError(
             "--device chooses devices of this machine, and a cluster's workers take their own: leave it out"
         )
+    if late and (preset is not None or approximate is not None):
+        raise ConfigError("--late has neither a preset nor an approximate index: leave out --preset and --approximate")
     stored = StoredCorpus(corpus)
+    layout = LATE if late else DENSE
+    arguments: Any = (encoder or MODEL, None) if late else resolve_encoder(encoder or "e5", preset)
     # With an approximate index, --force replaces that, and the vectors only where they are of another encoder.
     replace = force and approximate is None
-    current = not replace and is_encoded(stored, *resolve_encoder(encoder, preset))
+    current = not replace and is_encoded(stored, *arguments)
     if current and approximate is None:
-        print(f"{open_vectors(stored).path} has the vectors of this encoder already")
+        print(f"{open_vectors(stored, layout).path} has the vectors of this encoder already")
         return
     if approximate is not None:
         check_output(corpus / APPROXIMATE, replace=force)
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
     try:
         with _EncodeDisplay(console, corpus) as display, ExitStack() as cluster:
-            model = shared_encoder(encoder, preset, device=device, batch_size=batch_size)
+            options: Any = {"device": device, "batch_size": batch_size}
+            model = LateEncoder.shared(arguments[0], **options) if late else Encoder.shared(*arguments, **options)
             blocks = None if ray is None or current else cluster.enter_context(encoding_on_ray(ray, model))
             display.started = time.monotonic()
             folder = encode_corpus(stored, model, blocks=blocks, replace=force and not current, progress=display.watch)
         if not current:
             seconds = time.monotonic() - display.started
-            print(f"{folder.path}: {len(stored):,} vectors of {folder.meta['dimension']} dimensions, half precision")
-            print(
-                f"{folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s; encoder {model.source}, preset {model.preset.name}"
-            )
+            rows = folder.records[layout.file].bytes // (2 * folder.meta["dimension"])
+            print(f"{folder.path}: {rows:,} vectors of {folder.meta['dimension']} dimensions, half precision")
+            of = f", preset {model.preset.name}" if isinstance(model, Encoder) else f", {len(stored):,} passages"
+            print(f"{folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s; encoder {model.source}{of}")
+        if not isinstance(model, Encoder):
+            return
         dense = StoredDense(stored, model, exact=True)
         if approximate is None:
-            _explain_exact(stored, dense, encoder)
+            _explain_exact(stored, dense, str(model.source))
         else:
-            _build_approximate(console, dense, approximate, recall, force)
+            _build_approximate(console, dense, approximate, recall, force, ray)
     except KeyboardInterrupt:
         console.print("Stopped. The same command resumes.")
         raise typer.Exit(130) from None
@@ -103,7 +117,8 @@ def _explain_exact(corpus: StoredCorpus, dense: Any, encoder: str) -> None:
         )
 
 
-def _build_approximate(console: Console, dense: Any, kind: str, recall: float, force: bool) -> None:
+def _build_approximate(console: Console, dense: Any, kind: str, recall: float, force: bool, ray: str | None) -> None:
+    from factgym.agents.cluster.encoding import building_on_ray
     from factgym.corpora.approximate import build_approximate
 
     header = f"{'index':8}{'setting':>14}{'recall@1':>10}{'recall@10':>11}{'ms/query':>10}{'MB':>10}"
@@ -116,9 +131,10 @@ def _build_approximate(console: Console, dense: Any, kind: str, recall: float, f
         print(f"{name:8}{setting:>14}{numbers}", flush=True)
 
     started = time.monotonic()
-    best = build_approximate(
-        dense, kind, clock=time.perf_counter, recall=recall, replace=force, report=report, progress=console.print
-    )
+    with ExitStack() as stack:
+        cluster = None if ray is None else stack.enter_context(building_on_ray(ray))
+        options: Any = {"recall": recall, "replace": force, "report": report, "progress": console.print}
+        best = build_approximate(dense, kind, clock=time.perf_counter, cluster=cluster, **options)
     seconds = time.monotonic() - started
     reached = f"recall@10 {best.recall:.3f}" + (
         "" if best.recall >= recall else f", below {recall:g}: another kind may reach it"
@@ -140,7 +156,8 @@ class _EncodeDisplay(Display):
         super().watch(progress)
         if not self._estimated:
             self._estimated = True
-            needed, free = 2 * progress.total * progress.dimension, shutil.disk_usage(self._corpus).free
+            needed = 2 * progress.dimension * progress.total * progress.rows // progress.done
+            free = shutil.disk_usage(self._corpus).free
             self._console.print(
                 f"{progress.total:,} passages ({progress.resumed:,} encoded earlier), {progress.dimension} dimensions: "
                 f"{needed / 1e6:,.1f} MB on disk ({free / 1e6:,.0f} MB free), about {self._remaining():,.0f} s more"
@@ -169,7 +186,7 @@ def push(
     url: Annotated[
         str, typer.Argument(metavar="URL", help="postgresql://USER@HOST:PORT/DATABASE?table=NAME; PGPASSWORD is read.")
     ],
-    encoder: EncoderOption = "e5",
+    encoder: EncoderOption = None,
     preset: PresetOption = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace the table where it holds another corpus or encoder.")
@@ -186,7 +203,7 @@ def push(
     def report(done: int) -> None:
         print(f"\r{done:,} of {len(passages):,} passages", end="", file=sys.stderr, flush=True)
 
-    model = shared_encoder(encoder, preset)
+    model = shared_encoder(encoder or "e5", preset)
     written, present = push_corpus(passages, url, model, replace=force, progress=report)
     print(file=sys.stderr)
     print(f"{url}: {written:,} passages written, {present:,} there already")

@@ -10,27 +10,33 @@ recall is lost.
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.mapped_files import atomic_folder, pad_file, write_manifest
+from factgym.corpora.store import StoredCorpus
 from factgym.corpora.stored_dense import (
     APPROXIMATE,
     APPROXIMATE_KIND,
     APPROXIMATE_VERSION,
+    DENSE,
     INDEX,
-    VECTORS,
     StoredDense,
     approximate_candidates,
     load_faiss,
+    open_vectors,
+    stored_rows,
 )
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factgym.corpora.cooccurrence.building import Run
     from factgym.corpora.dense import Vectors
 
 EXACT_UP_TO = 100_000
@@ -51,6 +57,15 @@ _CODEBOOK = 39 * 256
 """Vectors that FAISS asks for to train a code book of 256 entries."""
 _ADDED = 65_536
 """Vectors that are converted to single precision at a time."""
+PART = 262_144
+"""Vectors that a task of a cluster adds."""
+
+
+class Cluster(NamedTuple):
+    """Where tasks run: `run` gives a CPU to each, `run_alone` all CPUs of a machine."""
+
+    run: Run
+    run_alone: Run
 
 
 class Kind(NamedTuple):
@@ -101,7 +116,7 @@ def measure_exact(
         dense.search_vectors(timed[i : i + 1], DEPTH)
     milliseconds = 1000 * (clock() - started) / len(timed)
     hits = [[position for position, _ in row] for row in dense.search_vectors(queries, DEPTH)]
-    return hits, Measured("exact", 0, 1.0, 1.0, milliseconds, dense.folder.records[VECTORS].bytes)
+    return hits, Measured("exact", 0, 1.0, 1.0, milliseconds, dense.folder.records[DENSE.file].bytes)
 
 
 def build_approximate(
@@ -113,11 +128,13 @@ def build_approximate(
     replace: bool = False,
     report: Callable[[Measured], None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
+    cluster: Cluster | None = None,
 ) -> Measured:
     """Build the index `kind` beside the vectors and tune it to `recall` of the exact search's first 10 hits.
 
-    dense: the exact search. clock: seconds, for the times that are reported. report: receives the exact search and every setting that was tried. Returns the setting that is
-    stored: the cheapest which reaches `recall`, or the best. Raises ConfigError for an unknown kind, and where an index
+    dense: the exact search. clock: seconds, for the times that are reported. report: receives the exact search and every
+    setting that was tried. cluster: trains, and adds parts of the vectors that are merged here; its machines see the corpus
+    under the same path. Returns the setting that is stored: the cheapest which reaches `recall`, or the best. Raises ConfigError for an unknown kind, and where an index
     exists and `replace` is False.
     """
     if kind not in KINDS:
@@ -129,7 +146,7 @@ def build_approximate(
     faiss = load_faiss()
     factory = _factory(kind, len(dense.corpus), dense.dimension)
     with atomic_folder(dense.corpus.path / APPROXIMATE, replace=replace) as folder:
-        index = _build(dense, factory, progress)
+        index = _build(dense, factory, folder, cluster, progress)
         faiss.write_index(index, str(folder / INDEX))
         size = pad_file(folder / INDEX)
         queries = sample_queries(dense)
@@ -137,7 +154,7 @@ def build_approximate(
         report(measured)
         best = _tune(dense, index, KINDS[kind], queries, exact, recall, size, clock, report)
         meta = {
-            "vectors": dense.folder.records[VECTORS].sha256,
+            "vectors": dense.folder.records[DENSE.file].sha256,
             "factory": factory,
             "parameter": KINDS[kind].parameter,
             "value": best.value,
@@ -155,10 +172,65 @@ def _factory(kind: str, count: int, dimension: int) -> str:
     return KINDS[kind].factory.format(lists=lists, links=_LINKS, parts=parts)
 
 
-def _build(dense: StoredDense, factory: str, progress: Callable[[str], None]) -> Any:
-    faiss = load_faiss()
+class _Part(NamedTuple):
+    """A task of a cluster: the file `trained` with the vectors at `start` to `stop` added, written to the file `out`.
+
+    trained: None for an index of `factory` that is trained first.
+    """
+
+    corpus: Path
+    factory: str
+    trained: Path | None
+    start: int
+    stop: int
+    out: Path
+
+
+def _build(
+    dense: StoredDense, factory: str, folder: Path, cluster: Cluster | None, progress: Callable[[str], None]
+) -> Any:
     count = len(dense.corpus)
-    index = faiss.index_factory(dense.dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    if cluster is None:
+        index = _train(dense.rows, factory, progress)
+        _add(index, dense.rows, 0, count, progress)
+        return index
+    faiss = load_faiss()
+    path, parts = dense.corpus.path.absolute(), folder.absolute() / "parts"
+    parts.mkdir()
+    # A graph cannot be merged: one machine adds all vectors to it.
+    is_whole = factory.startswith("HNSW")
+    progress(f"{'building' if is_whole else 'training'} {factory} on a machine of the cluster")
+    trained = _Part(path, factory, None, 0, count if is_whole else 0, parts / "trained")
+    (first,) = cluster.run_alone(_build_part, iter([trained]))
+    index = faiss.read_index(str(first))
+    if not is_whole:
+        starts = range(0, count, PART)
+        tasks = [_Part(path, factory, first, start, min(start + PART, count), parts / str(start)) for start in starts]
+        for done, _ in enumerate(cluster.run(_build_part, iter(tasks)), 1):
+            progress(f"added part {done:,} of {len(tasks):,}")
+        for task in tasks:
+            part = faiss.read_index(str(task.out))
+            # Inverted lists have numbers of vectors in them; codes in a row are numbered by their order.
+            index.merge_from(part, index.ntotal if isinstance(index, faiss.IndexIVF) else 0)
+            task.out.unlink()
+    shutil.rmtree(parts)
+    return index
+
+
+def _build_part(part: _Part) -> Path:
+    """Train or extend an index on a machine of a cluster; return its file."""
+    faiss = load_faiss()
+    rows = stored_rows(open_vectors(StoredCorpus(part.corpus)))
+    index = faiss.read_index(str(part.trained)) if part.trained else _train(rows, part.factory, lambda _: None)
+    _add(index, rows, part.start, part.stop, lambda _: None)
+    faiss.write_index(index, str(part.out))
+    return part.out
+
+
+def _train(rows: NDArray[np.float16], factory: str, progress: Callable[[str], None]) -> Any:
+    faiss = load_faiss()
+    count, dimension = rows.shape
+    index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     trained = min(count, 65_536)
     if isinstance(index, faiss.IndexIVF):
         index.cp.niter, index.cp.max_points_per_centroid = _ITERATIONS, _PER_CENTROID
@@ -168,11 +240,14 @@ def _build(dense: StoredDense, factory: str, progress: Callable[[str], None]) ->
     if isinstance(index, faiss.IndexIVFPQ):
         index.pq.cp.niter = _ITERATIONS
     progress(f"training {factory} on {trained:,} vectors")
-    index.train(dense.rows[np.linspace(0, count - 1, trained).astype(int)].astype(np.float32))
-    for start in range(0, count, _ADDED):
-        progress(f"adding vectors {start:,} of {count:,}")
-        index.add(dense.rows[start : start + _ADDED].astype(np.float32))
+    index.train(rows[np.linspace(0, count - 1, trained).astype(int)].astype(np.float32))
     return index
+
+
+def _add(index: Any, rows: NDArray[np.float16], first: int, stop: int, progress: Callable[[str], None]) -> None:
+    for start in range(first, stop, _ADDED):
+        progress(f"adding vectors {start:,} of {stop:,}")
+        index.add(rows[start : min(start + _ADDED, stop)].astype(np.float32))
 
 
 def _tune(

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -111,6 +112,12 @@ def resolve_encoder(
     return str(source) if isinstance(source, str | Path) else source, chosen
 
 
+def check_number(name: str, value: object) -> None:
+    """Raise `ConfigError` for an option that is no whole number from 1 on."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigError(f"{name} is a whole number, at least 1, not {value!r:.40}")
+
+
 def encoder_name(source: str | SentenceEncoder) -> str:
     """Return the model in a fingerprint: its name, a digest of its folder, or the type of an object."""
     if not isinstance(source, str):
@@ -126,51 +133,62 @@ def encoder_name(source: str | SentenceEncoder) -> str:
     return f"folder:{digest.hexdigest()}"
 
 
-class Encoder(Immutable):
-    """A model with its preset: texts to float32 vectors of shape (texts, dimension). Safe under threads.
+class SentenceModel(Immutable):
+    """A model of sentence-transformers by its name or folder, or an object with the methods that are used.
 
-    model: a name or folder that `SentenceTransformer` loads, a preset's name, or an object with its `encode`. preset: see
-    `preset_of`. device: cpu, cuda …; several, with commas between them, encode passages in a process each. A named
-    encoder pickles as its name and is loaded again where it arrives.
+    Subclasses: encoders, rerankers, models of late interaction. device: cpu, cuda …; of several, with commas between them,
+    encoders take a process each. A named model pickles as its name and is loaded again where it arrives. One thread at a
+    time uses it. Raises `MissingExtraError` without the extra, `ConfigError` for a model that is absent or of another kind.
     """
 
-    def __init__(
-        self,
-        model: str | Path | SentenceEncoder | None = None,
-        preset: str | EncoderPreset | None = None,
-        *,
-        device: str | None = None,
-        batch_size: int = 32,
-    ) -> None:
-        self.source, self.preset = resolve_encoder(model, preset)
+    loader: ClassVar[str]
+    """The class of sentence-transformers that loads it."""
+    option: ClassVar[str]
+    """The index option that names it."""
+    methods: ClassVar[tuple[str, ...]]
+    """Those that an object needs."""
+    extra: ClassVar[str] = "dense"
+
+    def __init__(self, model: Any, *, device: str | None = None, batch_size: int = 32) -> None:
+        check_number("batch_size", batch_size)
+        self.source: Any = str(model) if isinstance(model, str | Path) else model
         self.device = device
         self.batch_size = batch_size
         self.devices = device.split(",") if device else []
         self._pool: Any = None
+        # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
         self._lock = threading.Lock()
         self._model: Any = self._load() if isinstance(self.source, str) else self.source
-        if not callable(getattr(self._model, "encode", None)):
-            raise ConfigError(f"encoder is a model name, a folder or an object with encode(texts), not {model!r}")
-        self._pool_here = (
-            self.preset.pooling == "mean" and isinstance(self.source, str) and not _pools_mean(self._model)
-        )
+        if not all(callable(getattr(self._model, name, None)) for name in self.methods):
+            raise ConfigError(
+                f"{self.option} is a model name, a folder or an object with {' and '.join(self.methods)}, "
+                f"not {model!r:.80}"
+            )
+
+    @classmethod
+    def shared(cls, source: str | Path, *arguments: Any, device: str | None = None, batch_size: int = 32) -> Self:
+        """Return the model of this name or folder, loaded once in a process."""
+        key = (cls, str(source), *arguments, device, batch_size)
+        return shared(key, lambda: cls(source, *arguments, device=device, batch_size=batch_size))
+
+    @classmethod
+    def of(cls, model: Any, options: Mapping[str, Any]) -> Self:
+        """Return a model itself, the shared one of a name or folder with device and batch_size, or one of an object."""
+        if isinstance(model, str | Path):
+            return cls.shared(model, **{key: options[key] for key in ("device", "batch_size") if key in options})
+        return model if isinstance(model, cls) else cls(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        make: Any = shared_encoder if isinstance(self.source, str) else Encoder
-        return partial(make, device=self.device, batch_size=self.batch_size), (self.source, self.preset)
+        make: Any = type(self).shared if isinstance(self.source, str) else type(self)
+        return partial(make, device=self.device, batch_size=self.batch_size), self._arguments()
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return (self.source,)
 
     @cached_property
     def name(self) -> str:
         """The model in a fingerprint, see `encoder_name`."""
         return encoder_name(self.source)
-
-    def queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of queries, of the first `MAX_QUERY_CHARS` characters of each."""
-        return self._encode([self.preset.query_prefix + text[:MAX_QUERY_CHARS] for text in texts])
-
-    def passages(self, passages: Iterable[Passage]) -> Vectors:
-        """Return the vectors of passages, each its title and text joined by a newline."""
-        return self._encode([self.preset.passage_prefix + f"{p.title}\n{p.text}".strip() for p in passages])
 
     @contextlib.contextmanager
     def processes(self) -> Iterator[None]:
@@ -184,11 +202,60 @@ class Encoder(Immutable):
                 self._model.stop_multi_process_pool(self._pool)
                 self._pool = None
 
-    def _encode(self, texts: list[str]) -> Vectors:
+    def _encode_options(self) -> dict[str, Any]:
         options: dict[str, Any] = {"batch_size": self.batch_size, "show_progress_bar": False}
-        if self._pool is not None:
-            options["pool"] = self._pool
-        # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
+        return options if self._pool is None else options | {"pool": self._pool}
+
+    def _load(self) -> Any:
+        try:
+            load = getattr(importlib.import_module("sentence_transformers"), self.loader)
+        except (ImportError, AttributeError) as error:
+            raise MissingExtraError(f"{self.option}={self.source!r}", self.extra) from error
+        try:
+            return load(str(self.source), device=self.devices[0] if self.devices else None)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ConfigError(
+                f"no {self.option} at {self.source!r}: name a folder or a hub model that is available"
+                f" ({' '.join(str(error).split())[:200]})"
+            ) from error
+
+
+class Encoder(SentenceModel):
+    """A model with its preset: texts to float32 vectors of shape (texts, dimension).
+
+    model: a name or folder that `SentenceTransformer` loads, a preset's name, or an object with its `encode`. preset: see
+    `preset_of`.
+    """
+
+    loader, option, methods = "SentenceTransformer", "encoder", ("encode",)
+
+    def __init__(
+        self,
+        model: str | Path | SentenceEncoder | None = None,
+        preset: str | EncoderPreset | None = None,
+        *,
+        device: str | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        source, self.preset = resolve_encoder(model, preset)
+        super().__init__(source, device=device, batch_size=batch_size)
+        self._pool_here = (
+            self.preset.pooling == "mean" and isinstance(self.source, str) and not _pools_mean(self._model)
+        )
+
+    def _arguments(self) -> tuple[Any, ...]:
+        return self.source, self.preset
+
+    def queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of queries, of the first `MAX_QUERY_CHARS` characters of each."""
+        return self._encode([self.preset.query_prefix + text[:MAX_QUERY_CHARS] for text in texts])
+
+    def passages(self, passages: Iterable[Passage]) -> Vectors:
+        """Return the vectors of passages, each its title and text joined by a newline."""
+        return self._encode([self.preset.passage_prefix + f"{p.title}\n{p.text}".strip() for p in passages])
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        options = self._encode_options()
         with self._lock:
             if self._pool_here:
                 tokens = self._model.encode(texts, output_value="token_embeddings", convert_to_numpy=False, **options)
@@ -202,20 +269,6 @@ class Encoder(Immutable):
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def _load(self) -> SentenceEncoder:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise MissingExtraError("a sentence-transformers encoder", "dense") from error
-        try:
-            model = SentenceTransformer(str(self.source), device=self.devices[0] if self.devices else None)
-        except (OSError, ValueError) as error:
-            raise ConfigError(
-                f"no encoder at {self.source!r}: name a folder or a hub model that is available"
-                f" ({' '.join(str(error).split())[:200]})"
-            ) from error
-        return model  # type: ignore[no-any-return]
-
 
 def shared_encoder(
     model: str | Path | None = None,
@@ -225,9 +278,9 @@ def shared_encoder(
     batch_size: int = 32,
 ) -> Encoder:
     """Return the encoder of this model and preset, loaded once in a process."""
+    source: Any
     source, chosen = resolve_encoder(model, preset)
-    key = ("encoder", source, chosen, device, batch_size)
-    return shared(key, lambda: Encoder(source, chosen, device=device, batch_size=batch_size))
+    return Encoder.shared(source, chosen, device=device, batch_size=batch_size)
 
 
 def _pools_mean(model: Any) -> bool:

@@ -6,54 +6,62 @@
     score(q, d) = sum over the tokens i of q of the maximum over the tokens j of d of q_i · d_j
 
 ColBERT (Khattab and Zaharia, SIGIR 2020). The models are those of PyLate and ColBERT, which `MultiVectorEncoder` of
-sentence-transformers 6 loads with their prefixes, projection and masks.
+sentence-transformers 6 loads with their prefixes, projection and masks. The vectors of passages have half precision,
+wherever they are: `factgym corpus encode CORPUS --late` writes them into a corpus's folder, which processes then share;
+otherwise a process computes them and holds them in memory.
+
+    CORPUS/late/vectors.npy      shape (tokens, dimension), all passages in corpus order
+    CORPUS/late/starts.npy       the first token of each passage, and the number of all tokens
+    CORPUS/late/manifest.json    model, dimension, the corpus's fingerprint; `factgym.corpora.mapped_files`
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.core.tasks import Immutable, shared
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.tasks import Immutable
+from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.dense import SCORE_DIGITS, encoder_name
-from factgym.corpora.index import (
-    Hit,
-    Index,
-    IndexChoice,
-    accepted_options,
-    build_index,
-    check_request,
-    fingerprint_of,
-    index_fingerprint,
-)
-from factgym.corpora.rerank import DEPTH, check_number, passage_text, readable
+from factgym.corpora.dense import SCORE_DIGITS, SentenceModel, check_number
+from factgym.corpora.index import Hit, Index, IndexChoice, check_request, index_fingerprint
+from factgym.corpora.rerank import DEPTH, RerankIndex, build_base, passage_text, readable
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.stored_dense import VectorFolder, check_encoder, has_vectors, open_vectors, stored_source
 from factgym.corpora.text import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from factgym.corpora.corpus import Passage
+    from factgym.corpora.mapped_files import MappedArray
+
     Vectors = NDArray[np.float32]
+    Rows = NDArray[np.float16]
 
 MODEL = "lightonai/GTE-ModernColBERT-v1"
 """The model that is loaded where none is named."""
 
 MAX_VECTOR_BYTES = 8 << 30
-"""Vectors of a corpus that are held in memory, four bytes a number: some 100,000 passages of 100 words."""
+"""Vectors of a corpus that are held in memory, two bytes a number: some 200,000 passages of 100 words."""
+
+STARTS = "starts.npy"
 
 _ENCODED = 1024
 """Passages that are encoded in one call."""
 
 _COMPARED = 256
-"""Passages whose similarities are held at a time."""
+"""Passages that are compared at a time."""
+_SIMILARITIES = 1 << 24
+"""Similarities of tokens that are held at a time, four bytes each; more where a passage is longer."""
 
 
 class TokenEncoder(Protocol):
@@ -68,52 +76,39 @@ class TokenEncoder(Protocol):
         ...
 
 
-class LateEncoder(Immutable):
-    """A model that gives a vector for each token. Safe under threads.
+class LateEncoder(SentenceModel):
+    """A model that gives a vector for each token.
 
-    model: a name or folder that `MultiVectorEncoder` loads, or an object with its `encode_query` and `encode_document`. A
-    named model pickles as its name. Raises `MissingExtraError` without the extra "late-interaction", `ConfigError` for a
-    model that is absent or was not trained for late interaction.
+    model: a name or folder that `MultiVectorEncoder` loads, or an object with its `encode_query` and `encode_document`.
     """
+
+    loader, option, extra = "MultiVectorEncoder", "model", "late-interaction"
+    methods = ("encode_query", "encode_document")
 
     def __init__(
         self, model: str | Path | TokenEncoder = MODEL, *, device: str | None = None, batch_size: int = 32
     ) -> None:
-        check_number("batch_size", batch_size)
-        self.source: str | TokenEncoder = str(model) if isinstance(model, str | Path) else model
-        self.device = device
-        self.batch_size = batch_size
-        self._lock = threading.Lock()
-        self._model: Any = self._load() if isinstance(self.source, str) else self.source
-        if not all(callable(getattr(self._model, name, None)) for name in ("encode_query", "encode_document")):
-            raise ConfigError(
-                f"model is a name, a folder or an object with encode_query and encode_document, not {model!r:.80}"
-            )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        make: Any = shared_late_encoder if isinstance(self.source, str) else LateEncoder
-        return partial(make, device=self.device, batch_size=self.batch_size), (self.source,)
-
-    @cached_property
-    def name(self) -> str:
-        """The model in a fingerprint, see `encoder_name`."""
-        source: Any = self.source
-        return encoder_name(source)
+        super().__init__(model, device=device, batch_size=batch_size)
 
     def queries(self, texts: Sequence[str]) -> list[Vectors]:
         """Return an array of shape (tokens, dimension) for each query."""
         return self._encode(self._model.encode_query, [readable(text, MAX_QUERY_CHARS) for text in texts])
 
-    def passages(self, texts: Sequence[str]) -> list[Vectors]:
-        """Return an array of shape (tokens, dimension) for each passage."""
-        return self._encode(self._model.encode_document, list(texts))
+    def passages(self, passages: Iterable[Passage]) -> list[Rows]:
+        """Return an array of shape (tokens, dimension) for each passage. Raises DataError beyond half precision."""
+        rows = self._encode(self._model.encode_document, list(map(passage_text, passages)), **self._encode_options())
+        with np.errstate(over="ignore"):
+            halves = [row.astype("<f2") for row in rows]
+        if not all(np.isfinite(row).all() for row in halves):
+            raise DataError(f"{self.name} gave vectors that half precision cannot hold: take a model that scales them")
+        return halves
 
-    def _encode(self, encode: Any, texts: list[str]) -> list[Vectors]:
+    def _encode(self, encode: Any, texts: list[str], **options: Any) -> list[Vectors]:
         if not texts:
             return []
-        # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
+        options = {"batch_size": self.batch_size, "show_progress_bar": False, **options}
         with self._lock:
-            result = encode(texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True)
+            result = encode(texts, convert_to_numpy=True, **options)
         rows = [np.asarray(row, dtype=np.float32) for row in result]
         if len(rows) != len(texts) or any(row.ndim != 2 for row in rows):
             shapes = [row.shape for row in rows[:3]]
@@ -122,18 +117,8 @@ class LateEncoder(Immutable):
         return [row if len(row) else np.zeros((1, row.shape[1]), np.float32) for row in rows]
 
     def _load(self) -> Any:
-        try:
-            from sentence_transformers import MultiVectorEncoder
-        except ImportError as error:
-            raise MissingExtraError("index='late'", "late-interaction") from error
-        try:
-            with _messages() as messages:
-                model = MultiVectorEncoder(str(self.source), device=self.device.split(",")[0] if self.device else None)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ConfigError(
-                f"no model at {self.source!r}: name a folder or a hub model that is available"
-                f" ({' '.join(str(error).split())[:200]})"
-            ) from error
+        with _messages() as messages:
+            model = super()._load()
         # The library adds a random projection to a model that has none, and says so in a message alone.
         if any("randomly-initialised" in text for text in messages):
             raise ConfigError(
@@ -161,101 +146,218 @@ def _messages() -> Iterator[list[str]]:
         logger.propagate = before[1]
 
 
-def shared_late_encoder(model: str | Path = MODEL, *, device: str | None = None, batch_size: int = 32) -> LateEncoder:
-    """Return the encoder of this model, loaded once in a process."""
-    key = ("late encoder", str(model), device, batch_size)
-    return shared(key, lambda: LateEncoder(model, device=device, batch_size=batch_size))
+class TokenVectors(NamedTuple):
+    """The vectors of passages. starts: the first token of each and the number of all; values: the numbers, row after row.
+
+    corpus: the one that has them in its folder, from which they are opened again where they are unpickled.
+    """
+
+    starts: NDArray[np.int64] | MappedArray
+    values: Rows | MappedArray
+    dimension: int
+    corpus: StoredCorpus | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (TokenVectors, tuple(self)) if self.corpus is None else (open_token_vectors, (self.corpus,))
+
+    def read(self, first: int, stop: int) -> tuple[Rows, NDArray[np.int64]]:
+        """Return the rows of the passages `first` to `stop`, and where each passage begins in them."""
+        starts = self.starts[first : stop + 1]
+        values = self.values[int(starts[0]) * self.dimension : int(starts[-1]) * self.dimension]
+        return values.reshape(-1, self.dimension), starts[:-1] - starts[0]
+
+
+def npy_header(rows: int, dimension: int) -> bytes:
+    """Return the beginning of an array file of shape (rows, dimension); its length does not depend on `rows`."""
+    file = io.BytesIO()
+    header = {"descr": "<f2", "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(file, header)
+    return file.getvalue()
+
+
+LATE = VectorFolder(
+    "late", "factgym-token-vectors", 1, "vectors.npy", npy_header, "factgym corpus encode {} --late --encoder NAME"
+)
 
 
 class LateIndex(Immutable):
-    """Search by late interaction: over all passages, whose vectors it holds, or over the candidates of a base.
+    """Search by late interaction over all passages.
 
-    Scores are rounded to `SCORE_DIGITS` decimals and equal ones fall in corpus order. base: an index over the same
-    passages, whose candidates are encoded for each batch of queries; depth: their number, more where more hits are
-    requested. Raises ConfigError for a corpus whose vectors take more than `MAX_VECTOR_BYTES`.
+    vectors: of `LATE` in the corpus's folder; without them they are computed and held. first, stop: only these positions
+    are searched. Scores are those of double precision over the half-precision rows, rounded to `SCORE_DIGITS` decimals;
+    equal ones fall in corpus order. Raises ConfigError for a corpus whose vectors take more than `MAX_VECTOR_BYTES`.
     """
 
-    def __init__(self, corpus: Corpus, encoder: LateEncoder, base: Index | None = None, *, depth: int = DEPTH) -> None:
-        check_number("depth", depth)
-        self._corpus = corpus
-        self._encoder = encoder
-        self._base = base
-        self.depth = depth
-        self._vectors: list[Vectors] = []
-        if base is None:
-            self._ids = corpus.ids
-            size = 0
-            for rows in self._encoded(self._ids):
-                size += sum(row.nbytes for row in rows)
-                if size > MAX_VECTOR_BYTES:
-                    raise ConfigError(
-                        f"the token vectors of {len(corpus):,} passages need more than {MAX_VECTOR_BYTES >> 30} GiB: name a"
-                        " base, such as base='bm25', whose candidates are compared"
-                    )
-                self._vectors += rows
+    def __init__(
+        self,
+        corpus: Corpus,
+        encoder: LateEncoder,
+        vectors: TokenVectors | None = None,
+        *,
+        first: int = 0,
+        stop: int | None = None,
+    ) -> None:
+        self._corpus, self._encoder = corpus, encoder
+        self._vectors = _encode_all(corpus, encoder) if vectors is None else vectors
+        self.range = (first, len(corpus) if stop is None else stop)
+        self._combiner = Combiner(self._search, 1, _COMPARED)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        first, stop = self.range
+        return partial(LateIndex, first=first, stop=stop), (self._corpus, self._encoder, self._vectors)
+
+    def shard(self, first: int, stop: int) -> LateIndex:
+        """Return the search of the passages at positions `first` to `stop`. Raises ConfigError for vectors in memory."""
+        if self._vectors.corpus is None:
+            raise ConfigError(f"the corpus has no token vectors: run `{LATE.command.format('CORPUS')}` first")
+        return LateIndex(self._corpus, self._encoder, self._vectors, first=first, stop=stop)
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; none for a blank query."""
+        """Return at most `k` hits per query, best first, none for a blank one; the vectors are read once for a batch."""
         check_request(queries, k)
+        return self._combiner.search(queries, k)
+
+    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
-        vectors = self._encoder.queries([queries[i] for i in nonblank])
-        if self._base is None:
-            for i, query in zip(nonblank, vectors, strict=True):
-                scores = np.round(maxsim(query, self._vectors).astype(np.float64), SCORE_DIGITS)
-                order = np.argsort(-scores, kind="stable")[:k]
-                results[i] = [Hit(self._ids[row], float(scores[row])) for row in order]
+        first, stop = self.range
+        if not nonblank or first == stop:
             return results
-        candidates = self._base.search([queries[i] for i in nonblank], max(k, self.depth))
-        ids = list(dict.fromkeys(hit.id for hits in candidates for hit in hits))
-        passages: Mapping[str, Vectors] = dict(
-            zip(ids, (row for rows in self._encoded(ids) for row in rows), strict=True)
-        )
-        for i, query, hits in zip(nonblank, vectors, candidates, strict=True):
-            values = maxsim(query, [passages[hit.id] for hit in hits])
-            scored = [Hit(hit.id, round(float(value), SCORE_DIGITS)) for hit, value in zip(hits, values, strict=True)]
-            results[i] = sorted(scored, key=lambda hit: (-hit.score, self._corpus.position(hit.id)))[:k]
+        vectors = self._encoder.queries([queries[i] for i in nonblank])
+        scores, errors = maxsim(vectors, self._vectors, first, stop)
+        for i, query, row, error in zip(nonblank, vectors, scores, errors, strict=True):
+            # Single precision finds every passage that can be among the first k, double precision orders them.
+            lowest = np.partition(row, -k)[-k] if k < len(row) else -np.inf
+            positions = (first + np.flatnonzero(row >= lowest - 2 * error - 10**-SCORE_DIGITS)).tolist()
+            exact = (
+                (-round(exact_maxsim(query, self._vectors.read(p, p + 1)[0]), SCORE_DIGITS), p) for p in positions
+            )
+            results[i] = [Hit(self._id_at(position), -score) for score, position in sorted(exact)[:k]]
         return results
 
+    def _id_at(self, position: int) -> str:
+        corpus = self._corpus
+        return corpus.id_at(position) if isinstance(corpus, StoredCorpus) else corpus.ids[position]
+
     def fingerprint(self) -> str:
-        """SHA-256 in hex over corpus, base, depth and model (a local model folder counts by its content)."""
-        settings = {"model": self._encoder.name, "depth": None if self._base is None else self.depth}
-        base = [] if self._base is None else [fingerprint_of(self._base)]
-        return index_fingerprint("late", settings, [self._corpus.fingerprint(), *base])
+        """SHA-256 in hex over corpus and model (a local model folder counts by its content)."""
+        settings = {"model": self._encoder.name, "depth": None, "vectors": "float16"}
+        return index_fingerprint("late", settings, [self._corpus.fingerprint()])
 
-    def _encoded(self, ids: Sequence[str]) -> Iterator[list[Vectors]]:
+
+def _encode_all(corpus: Corpus, encoder: LateEncoder) -> TokenVectors:
+    """Encode all passages into memory."""
+    passages, rows, size = corpus.passages, list[Any](), 0
+    for start in range(0, len(passages), _ENCODED):
+        rows += encoder.passages(passages[start : start + _ENCODED])
+        size += sum(row.nbytes for row in rows[start:])
+        if size > MAX_VECTOR_BYTES:
+            raise ConfigError(
+                f"the token vectors of {len(corpus):,} passages need more than {MAX_VECTOR_BYTES >> 30} GiB of memory: run "
+                f"`{LATE.command.format('CORPUS')}`, or name a base, such as base='bm25', whose candidates are compared"
+            )
+    starts = np.cumsum([0, *map(len, rows)])
+    values = np.concatenate(rows).reshape(-1) if rows else np.empty(0, np.float16)
+    return TokenVectors(starts, values, rows[0].shape[1] if rows else 1)
+
+
+def open_token_vectors(corpus: Corpus) -> TokenVectors | None:
+    """Map the token vectors beside a corpus on disk; None where there are none. Raises DataError as `open_vectors`."""
+    if not isinstance(corpus, StoredCorpus) or not has_vectors(corpus, LATE):
+        return None
+    folder = open_vectors(corpus, LATE)
+    dimension = int(folder.meta["dimension"])
+    starts, values = folder[STARTS], folder[LATE.file]
+    if len(starts) != len(corpus) + 1 or int(starts[len(corpus) : len(corpus) + 1][0]) * dimension != len(values):
+        raise DataError(
+            f"{folder.path} holds another number of vectors than its passages have tokens. {folder.rebuild}"
+        )
+    return TokenVectors(starts, values, dimension, corpus)
+
+
+def maxsim(
+    queries: Sequence[Vectors], vectors: TokenVectors, first: int, stop: int
+) -> tuple[Vectors, NDArray[np.float64]]:
+    """Return the scores of the passages `first` to `stop`, shape (queries, passages), and a bound of each query's error."""
+    scores = np.zeros((len(queries), stop - first), np.float32)
+    longest = 0.0
+    for start in range(first, stop, _COMPARED):
+        end = min(start + _COMPARED, stop)
+        halves, starts = vectors.read(start, end)
+        rows = halves.astype(np.float32)
+        longest = max(longest, float(np.einsum("ij,ij->i", rows, rows).max()) ** 0.5)
+        size = max(1, _SIMILARITIES // len(rows) // max(map(len, queries)))
+        for i in range(0, len(queries), size):
+            # The late interaction of ColBERT (Khattab and Zaharia, 2020): for each query token its most similar passage
+            # token. All tokens of some passages and queries side by side: the maximum over each passage's rows, then the
+            # sum over each query's columns.
+            group = queries[i : i + size]
+            best = np.maximum.reduceat(rows @ np.concatenate(group).T, starts, axis=0)
+            columns = np.cumsum([0, *map(len, group[:-1])])
+            scores[i : i + size, start - first : end - first] = np.add.reduceat(best, columns, axis=1).T
+    # Of a dot product and a sum in single precision (Higham, Accuracy and Stability, 3.1), for rows of the greatest length.
+    terms = [vectors.dimension + len(query) for query in queries]
+    lengths = [float(np.linalg.norm(query.astype(np.float64), axis=1).sum()) for query in queries]
+    return scores, np.multiply(terms, lengths) * longest * np.finfo(np.float32).eps
+
+
+def exact_maxsim(query: Vectors, rows: Rows) -> float:
+    """Return the score of a passage in double precision."""
+    return float((query.astype(np.float64) @ rows.astype(np.float64).T).max(axis=1).sum())
+
+
+class LateScorer:
+    """Scores candidates of another index by their vectors on disk, or by those that are computed for each batch."""
+
+    kind: ClassVar[str] = "late"
+    option: ClassVar[str] = "model"
+
+    def __init__(self, encoder: LateEncoder, vectors: TokenVectors | None = None) -> None:
+        self._encoder, self._vectors = encoder, vectors
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        return self._encoder.name
+
+    def score(self, corpus: Corpus, queries: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the score of each candidate."""
+        ids = list(dict.fromkeys(id_ for own in candidates for id_ in own))
+        rows: dict[str, Rows] = {}
         for start in range(0, len(ids), _ENCODED):
-            yield self._encoder.passages([passage_text(self._corpus, id_) for id_ in ids[start : start + _ENCODED]])
-
-
-def maxsim(query: Vectors, passages: Sequence[Vectors]) -> Vectors:
-    """Return the score of each passage for a query; arrays of shape (tokens, dimension), of at least one token."""
-    scores = np.zeros(len(passages), np.float32)
-    for start in range(0, len(passages), _COMPARED):
-        block = passages[start : start + _COMPARED]
-        # The late interaction of ColBERT (Khattab and Zaharia, 2020): for each query token its most similar passage
-        # token.
-        # All tokens of the block side by side: the maximum of each passage's range, then the sum over the query's.
-        similarities = query @ np.concatenate(block).T
-        starts = np.cumsum([0, *(len(vectors) for vectors in block[:-1])])
-        scores[start : start + len(block)] = np.maximum.reduceat(similarities, starts, axis=1).sum(axis=0)
-    return scores
+            some = ids[start : start + _ENCODED]
+            if self._vectors is None:
+                rows |= zip(some, self._encoder.passages(map(corpus.get, some)), strict=True)
+            else:
+                positions = map(corpus.position, some)
+                rows |= zip(some, (self._vectors.read(p, p + 1)[0] for p in positions), strict=True)
+        encoded = self._encoder.queries(queries)
+        return [
+            [exact_maxsim(query, rows[id_]) for id_ in own] for query, own in zip(encoded, candidates, strict=True)
+        ]
 
 
 def build_late(
     corpus: Corpus,
     base: IndexChoice | None = None,
-    model: str | Path | TokenEncoder | LateEncoder = MODEL,
+    model: str | Path | TokenEncoder | LateEncoder | None = None,
     depth: int = DEPTH,
     **options: Any,
-) -> LateIndex:
-    """Build the base with those of the options that it takes; device and batch_size are the model's too."""
-    if isinstance(model, str | Path):
-        encoder = shared_late_encoder(
-            model, **{key: options[key] for key in ("device", "batch_size") if key in options}
-        )
-    else:
-        encoder = model if isinstance(model, LateEncoder) else LateEncoder(model)
-    accepted = accepted_options(base, {}) if isinstance(base, str) else frozenset[str]()
-    own = {key: value for key, value in options.items() if key in accepted}
-    return LateIndex(corpus, encoder, None if base is None else build_index(corpus, base, **own), depth=depth)
+) -> Index:
+    """Search the vectors beside a corpus on disk, or compute those of a corpus in memory or of the candidates of a base.
+
+    model: by default that of the vectors on disk, else `MODEL`. The base takes those of the options that it knows; device
+    and batch_size are the model's too.
+    """
+    check_number("depth", depth)
+    vectors = open_token_vectors(corpus)
+    if vectors is not None and isinstance(corpus, StoredCorpus):
+        folder = open_vectors(corpus, LATE)
+        if model is None:
+            model, _ = stored_source(folder)
+        source: Any = model.source if isinstance(model, LateEncoder) else model
+        check_encoder(folder, str(source) if isinstance(source, Path) else source)
+    encoder = LateEncoder.of(MODEL if model is None else model, options)
+    if base is None:
+        return LateIndex(corpus, encoder, vectors)
+    return RerankIndex(corpus, build_base(corpus, base, options), LateScorer(encoder, vectors), depth=depth)

@@ -9,18 +9,17 @@ The model is any `CrossEncoder` of sentence-transformers with a single score for
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.core.tasks import Immutable, shared
-from factgym.corpora.corpus import Corpus
-from factgym.corpora.dense import SCORE_DIGITS, encoder_name
+from factgym.core.errors import ConfigError
+from factgym.core.tasks import Immutable
+from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.dense import SCORE_DIGITS, SentenceModel, check_number
 from factgym.corpora.index import (
     Hit,
     Index,
@@ -54,45 +53,37 @@ class PairScorer(Protocol):
         ...
 
 
-class Reranker(Immutable):
-    """A model that scores pairs of query and passage. Safe under threads.
+class Reranker(SentenceModel):
+    """A model that scores pairs of query and passage. A `Scorer`.
 
-    model: a name or folder that `CrossEncoder` loads, whose score is the logit, or an object with `predict(pairs)`. A
-    named model pickles as its name and is loaded again where it arrives. Raises `MissingExtraError` without the extra
-    "dense", `ConfigError` for a model that is absent or does not score pairs.
+    model: a name or folder that `CrossEncoder` loads, whose score is the logit, or an object with `predict(pairs)`.
     """
+
+    loader, option, methods = "CrossEncoder", "reranker", ("predict",)
+    kind: ClassVar[str] = "rerank"
 
     def __init__(
         self, model: str | Path | PairScorer = MODEL, *, device: str | None = None, batch_size: int = 32
     ) -> None:
-        check_number("batch_size", batch_size)
-        self.source: str | PairScorer = str(model) if isinstance(model, str | Path) else model
-        self.device = device
-        self.batch_size = batch_size
-        self._lock = threading.Lock()
-        self._predict: Any = self._load() if isinstance(self.source, str) else getattr(model, "predict", None)
-        if not callable(self._predict):
-            raise ConfigError(
-                f"reranker is a model name, a folder or an object with predict(pairs), not {model!r:.80}"
-            )
+        super().__init__(model, device=device, batch_size=batch_size)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        make: Any = shared_reranker if isinstance(self.source, str) else Reranker
-        return partial(make, device=self.device, batch_size=self.batch_size), (self.source,)
-
-    @cached_property
-    def name(self) -> str:
-        """The model in a fingerprint, see `encoder_name`."""
-        source: Any = self.source
-        return encoder_name(source)
+    def score(self, corpus: Corpus, queries: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the score of each candidate. All pairs of the batch are one call, each distinct one is scored once."""
+        texts = {id_: passage_text(corpus.get(id_)) for ids in candidates for id_ in ids}
+        pairs = [
+            [(readable(query, MAX_QUERY_CHARS), texts[id_]) for id_ in ids]
+            for query, ids in zip(queries, candidates, strict=True)
+        ]
+        distinct = list(dict.fromkeys(pair for own in pairs for pair in own))
+        scores = dict(zip(distinct, self.scores(distinct), strict=True))
+        return [[scores[pair] for pair in own] for own in pairs]
 
     def scores(self, pairs: list[tuple[str, str]]) -> list[float]:
-        """Return the score of each pair, rounded to `SCORE_DIGITS` decimals. Raises ConfigError for other results."""
+        """Return the score of each pair. Raises ConfigError where the model gives something else."""
         if not pairs:
             return []
-        # Fast tokenizers are not safe under threads: a second one in the same tokenizer raises "Already borrowed".
         with self._lock:
-            result = np.asarray(self._predict(pairs))
+            result = np.asarray(self._model.predict(pairs, **self._options))
         if result.shape not in ((len(pairs),), (len(pairs), 1)) or result.dtype.kind not in "fiu":
             raise ConfigError(
                 f"the reranker gave {result.dtype} of shape {result.shape} for {len(pairs)} pairs: expected one number each"
@@ -100,22 +91,19 @@ class Reranker(Immutable):
         values = result.astype(np.float64).reshape(-1)
         if not np.isfinite(values).all():
             raise ConfigError("the reranker gave a score that is not finite")
-        return [round(float(value), SCORE_DIGITS) for value in values]
+        return values.tolist()
 
-    def _load(self) -> Any:
-        try:
-            from sentence_transformers import CrossEncoder
-        except ImportError as error:
-            raise MissingExtraError("a cross-encoder", "dense") from error
-        try:
-            model = CrossEncoder(str(self.source), device=self.device.split(",")[0] if self.device else None)
-        except (OSError, ValueError, RuntimeError) as error:
-            raise ConfigError(
-                f"no reranker at {self.source!r}: name a folder or a hub model that is available"
-                f" ({' '.join(str(error).split())[:200]})"
-            ) from error
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        if not isinstance(self.source, str):
+            return {}
         from torch.nn import Identity
 
+        # The logit itself: a sigmoid changes no order, but its rounded values would be equal near 0 and 1.
+        return self._encode_options() | {"activation_fn": Identity()}
+
+    def _load(self) -> Any:
+        model = super()._load()
         architectures = getattr(model.config, "architectures", None) or []
         if any(name.endswith(_WITHOUT_HEAD) for name in architectures):
             raise ConfigError(f"{self.source!r} is {architectures[0]}, an encoder: a reranker is a cross-encoder")
@@ -123,66 +111,58 @@ class Reranker(Immutable):
             raise ConfigError(
                 f"{self.source!r} gives {model.config.num_labels} scores for a pair: a reranker gives one"
             )
-        # The logit itself: a sigmoid changes no order, but its rounded values would be equal near 0 and 1.
-        return partial(model.predict, batch_size=self.batch_size, show_progress_bar=False, activation_fn=Identity())
+        return model
 
 
-def shared_reranker(model: str | Path = MODEL, *, device: str | None = None, batch_size: int = 32) -> Reranker:
-    """Return the reranker of this model, loaded once in a process."""
-    key = ("reranker", str(model), device, batch_size)
-    return shared(key, lambda: Reranker(model, device=device, batch_size=batch_size))
+class Scorer(Protocol):
+    """A model that scores candidates of another index. kind, option, name: in the fingerprint of the ranking."""
+
+    kind: ClassVar[str]
+    option: ClassVar[str]
+
+    @property
+    def name(self) -> str:
+        """The model."""
+        ...
+
+    def score(self, corpus: Corpus, queries: Sequence[str], candidates: Sequence[Sequence[str]]) -> list[list[float]]:
+        """Return the score of each candidate, an id of `corpus`, for its query."""
+        ...
 
 
 class RerankIndex(Immutable):
-    """The candidates of `base`, ordered by a reranker; ties fall in corpus order.
+    """The candidates of `base`, ordered by a model; ties fall in corpus order.
 
-    base: an index over the same passages. depth: candidates of each query, more where more hits are requested. All pairs
-    of a batch of queries are scored in one call.
+    base: an index over the same passages. depth: candidates of each query, more where more hits are requested. Scores are
+    rounded to `SCORE_DIGITS` decimals.
     """
 
-    def __init__(self, corpus: Corpus, base: Index, reranker: Reranker, *, depth: int = DEPTH) -> None:
+    def __init__(self, corpus: Corpus, base: Index, scorer: Scorer, *, depth: int = DEPTH) -> None:
         check_number("depth", depth)
         self._corpus = corpus
         self._base = base
-        self._reranker = reranker
+        self._scorer = scorer
         self.depth = depth
 
     def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first, with the reranker's score."""
+        """Return at most `k` hits per query, best first, with the model's score."""
         check_request(queries, k)
-        candidates = self._base.search(queries, max(k, self.depth))
-        ids = {hit.id for hits in candidates for hit in hits}
-        passages = {id_: passage_text(self._corpus, id_) for id_ in ids}
-        # A pair that several queries of the batch share is scored once.
-        pairs = dict.fromkeys(
-            (readable(query, MAX_QUERY_CHARS), passages[hit.id])
-            for query, hits in zip(queries, candidates, strict=True)
-            for hit in hits
-        )
-        scores = dict(zip(pairs, self._reranker.scores(list(pairs)), strict=True))
+        candidates = [[hit.id for hit in hits] for hits in self._base.search(queries, max(k, self.depth))]
         results = []
-        for query, hits in zip(queries, candidates, strict=True):
-            text = readable(query, MAX_QUERY_CHARS)
-            scored = [Hit(hit.id, scores[text, passages[hit.id]]) for hit in hits]
-            scored.sort(key=lambda hit: (-hit.score, self._corpus.position(hit.id)))
-            results.append(scored[:k])
+        for ids, scores in zip(candidates, self._scorer.score(self._corpus, queries, candidates), strict=True):
+            scored = [Hit(id_, round(score, SCORE_DIGITS)) for id_, score in zip(ids, scores, strict=True)]
+            results.append(sorted(scored, key=lambda hit: (-hit.score, self._corpus.position(hit.id)))[:k])
         return results
 
     def fingerprint(self) -> str:
-        """SHA-256 in hex over corpus, base, depth and reranker (a local model folder counts by its content)."""
-        settings = {"depth": self.depth, "reranker": self._reranker.name}
-        return index_fingerprint("rerank", settings, [self._corpus.fingerprint(), fingerprint_of(self._base)])
+        """SHA-256 in hex over corpus, base, depth and model (a local model folder counts by its content)."""
+        settings = {"depth": self.depth, self._scorer.option: self._scorer.name}
+        parts = [self._corpus.fingerprint(), fingerprint_of(self._base)]
+        return index_fingerprint(self._scorer.kind, settings, parts)
 
 
-def check_number(name: str, value: object) -> None:
-    """Raise `ConfigError` for an option that is no whole number from 1 on."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} is a whole number, at least 1, not {value!r:.40}")
-
-
-def passage_text(corpus: Corpus, passage_id: str) -> str:
+def passage_text(passage: Passage) -> str:
     """Return what a model reads of a passage: its title and text joined by a newline, within `MAX_PASSAGE_CHARS`."""
-    passage = corpus.get(passage_id)
     return readable(f"{passage.title}\n{passage.text}".strip(), MAX_PASSAGE_CHARS)
 
 
@@ -199,10 +179,10 @@ def build_rerank(
     **options: Any,
 ) -> RerankIndex:
     """Build the base with those of the options that it takes; device and batch_size are the reranker's too."""
-    if isinstance(reranker, str | Path):
-        model = shared_reranker(reranker, **{key: options[key] for key in ("device", "batch_size") if key in options})
-    else:
-        model = reranker if isinstance(reranker, Reranker) else Reranker(reranker)
+    return RerankIndex(corpus, build_base(corpus, base, options), Reranker.of(reranker, options), depth=depth)
+
+
+def build_base(corpus: Corpus, base: IndexChoice, options: Mapping[str, Any]) -> Index:
+    """Build the index that gives candidates, with those of the options that it takes."""
     accepted = accepted_options(base, {}) if isinstance(base, str) else frozenset[str]()
-    own = {key: value for key, value in options.items() if key in accepted}
-    return RerankIndex(corpus, build_index(corpus, base, **own), model, depth=depth)
+    return build_index(corpus, base, **{key: value for key, value in options.items() if key in accepted})

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,11 +41,23 @@ if TYPE_CHECKING:
     from factgym.corpora.corpus import Corpus
     from factgym.corpora.dense import SentenceEncoder, Vectors
 
-FOLDER, VECTORS = "dense", "vectors.faiss"
-KIND, VERSION = "factgym-vectors", 1
 APPROXIMATE, INDEX = "dense-approximate", "index.faiss"
 APPROXIMATE_KIND, APPROXIMATE_VERSION = "factgym-faiss", 1
-ENCODE = "factgym corpus encode {} --encoder NAME"
+
+
+class VectorFolder(NamedTuple):
+    """Where vectors are beside a corpus, in a folder of `factgym.corpora.mapped_files`.
+
+    file: of the rows, in half precision. header: its beginning for so many rows of a dimension, whose length does not depend
+    on the rows. command: the one that writes it, with {} for the corpus.
+    """
+
+    name: str
+    kind: str
+    version: int
+    file: str
+    header: Callable[[int, int], bytes]
+    command: str
 
 
 def load_faiss() -> Any:
@@ -77,22 +89,35 @@ def read_faiss(folder: MappedFolder, name: str) -> Any:
         raise DataError(f"{folder.path / name} cannot be read by FAISS ({reason}). {folder.rebuild}") from None
 
 
-def has_vectors(corpus: StoredCorpus) -> bool:
+DENSE = VectorFolder(
+    "dense", "factgym-vectors", 1, "vectors.faiss", faiss_header, "factgym corpus encode {} --encoder NAME"
+)
+
+
+def has_vectors(corpus: StoredCorpus, layout: VectorFolder = DENSE) -> bool:
     """Whether there are vectors beside the corpus, whatever their state."""
-    return is_mapped_folder(corpus.path / FOLDER)
+    return is_mapped_folder(corpus.path / layout.name)
 
 
-def open_vectors(corpus: StoredCorpus) -> MappedFolder:
+def open_vectors(corpus: StoredCorpus, layout: VectorFolder = DENSE) -> MappedFolder:
     """Open the vectors of a corpus. Raises DataError for damaged ones and for those of another corpus."""
-    path = corpus.path / FOLDER
-    repair = f"Encode it again with `{ENCODE.format(corpus.path)} --force`."
-    folder = MappedFolder(path, KIND, VERSION, repair)
+    path = corpus.path / layout.name
+    repair = f"Encode it again with `{layout.command.format(corpus.path)} --force`."
+    folder = MappedFolder(path, layout.kind, layout.version, repair)
     meta = folder.meta
     if meta.get("corpus") != corpus.fingerprint() or meta.get("passages") != len(corpus):
         raise DataError(f"{path} holds vectors of another corpus. {repair}")
-    if VECTORS not in folder or len(folder[VECTORS]) < 2 * len(corpus) * meta["dimension"]:
+    if layout.file not in folder or folder.records[layout.file].bytes < 2 * len(corpus) * meta["dimension"]:
         raise DataError(f"{path} holds another number of vectors than the corpus has passages. {repair}")
     return folder
+
+
+def stored_rows(folder: MappedFolder) -> NDArray[np.float16]:
+    """Map the vectors of a folder of `DENSE`: shape (passages, dimension). Raises DataError for damaged pages."""
+    array, count, dimension = folder[DENSE.file], int(folder.meta["passages"]), int(folder.meta["dimension"])
+    start = len(faiss_header(count, dimension))
+    array.check_all()
+    return array[start : start + 2 * count * dimension].view("<f2").reshape(count, dimension)
 
 
 def open_approximate(corpus: StoredCorpus, vectors: MappedFolder) -> MappedFolder | None:
@@ -100,9 +125,11 @@ def open_approximate(corpus: StoredCorpus, vectors: MappedFolder) -> MappedFolde
     path = corpus.path / APPROXIMATE
     if not is_mapped_folder(path):
         return None
-    repair = f"Build it again with `{ENCODE.format(corpus.path)} --approximate KIND --force`, or delete the folder."
+    repair = (
+        f"Build it again with `{DENSE.command.format(corpus.path)} --approximate KIND --force`, or delete the folder."
+    )
     folder = MappedFolder(path, APPROXIMATE_KIND, APPROXIMATE_VERSION, repair)
-    if folder.meta["vectors"] != vectors.records[VECTORS].sha256:
+    if folder.meta["vectors"] != vectors.records[DENSE.file].sha256:
         raise DataError(f"{path} is an index of other vectors. {repair}")
     return folder
 
@@ -213,17 +240,13 @@ class StoredDense(Immutable):
     @cached_property
     def rows(self) -> NDArray[np.float16]:
         """The vectors, mapped: shape (passages, dimension)."""
-        array, count = self.folder[VECTORS], len(self.corpus)
-        start = len(faiss_header(count, self.dimension))
-        array.check_all()
-        raw = array[start : start + 2 * count * self.dimension]
-        return raw.view("<f2").reshape(count, self.dimension)
+        return stored_rows(self.folder)
 
     @cached_property
     def _index(self) -> Any:
         if self._approximate is not None:
             return read_faiss(self._approximate, INDEX)
-        return read_faiss(self.folder, VECTORS)
+        return read_faiss(self.folder, DENSE.file)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset, encoder, the precision of the vectors and the approximate index."""
@@ -265,15 +288,21 @@ def approximate_candidates(
     return index.search(queries, count, params=parameters)[1]  # type: ignore[no-any-return]
 
 
-def check_encoder(folder: MappedFolder, source: str | SentenceEncoder, preset: EncoderPreset) -> None:
+def check_encoder(folder: MappedFolder, source: str | SentenceEncoder, preset: EncoderPreset | None = None) -> None:
     """Raise ConfigError where the vectors of a folder are of another encoder. Loads no model."""
-    meta = folder.meta
-    if (meta["encoder"], dict(meta["preset"])) != (encoder_name(source), asdict(preset)):
+    stored = stored_preset(folder)
+    if (folder.meta["encoder"], stored) != (encoder_name(source), preset):
         raise ConfigError(
-            f"{folder.path} holds vectors of the encoder {str(meta['source'] or meta['encoder'])[:80]!r} (preset "
-            f"{str(meta['preset']['name'])[:20]!r}), not of {str(source)[:80]!r} (preset {preset.name!r}): give that "
-            f"encoder, or run `{ENCODE.format(folder.path.parent)} --force`"
+            f"{folder.path} holds vectors of the encoder {str(folder.meta['source'] or folder.meta['encoder'])[:80]!r}"
+            f"{f' (preset {stored.name[:20]!r})' if stored else ''}, not of {str(source)[:80]!r}"
+            f"{f' (preset {preset.name!r})' if preset else ''}: give that encoder, or encode {folder.path.parent} again "
+            "with `factgym corpus encode … --force`"
         )
+
+
+def stored_preset(folder: MappedFolder) -> EncoderPreset | None:
+    """Return the preset of vectors on disk, None for those of late interaction."""
+    return EncoderPreset(**folder.meta["preset"]) if "preset" in folder.meta else None
 
 
 def build_dense(
@@ -293,24 +322,25 @@ def build_dense(
     if vectors is None and isinstance(corpus, StoredCorpus) and has_vectors(corpus):
         folder = open_vectors(corpus)
         if encoder is None and preset is None:
-            encoder, preset = _stored_encoder(folder)
+            encoder, preset = stored_source(folder)
         if not isinstance(encoder, Encoder):
             check_encoder(folder, *resolve_encoder(encoder, preset))
         model = _encoder(encoder, preset, options)
         return StoredDense(corpus, model, exact=exact, search_device=search_device)
     if search_device:
-        raise ConfigError(f"search_device needs vectors on disk: `{ENCODE.format('CORPUS')}` makes them")
+        raise ConfigError(f"search_device needs vectors on disk: `{DENSE.command.format('CORPUS')}` makes them")
     return DenseIndex(corpus, _encoder(encoder, preset, options), vectors=vectors)
 
 
-def _stored_encoder(folder: MappedFolder) -> tuple[str, EncoderPreset]:
+def stored_source(folder: MappedFolder) -> tuple[str, EncoderPreset | None]:
     """Return the encoder of vectors on disk. Raises ConfigError where it was an object or is not here any more."""
     source, name = str(folder.meta["source"]), str(folder.meta["encoder"])
     if not source or (name.startswith("folder:") and not Path(source).is_dir()):
+        option = "encoder" if "preset" in folder.meta else "model"
         raise ConfigError(
-            f"{folder.path} holds vectors of the encoder {source or name!r}, which is not here: give encoder="
+            f"{folder.path} holds vectors of the encoder {source or name!r}, which is not here: give {option}="
         )
-    return source, EncoderPreset(**folder.meta["preset"])
+    return source, stored_preset(folder)
 
 
 def _encoder(encoder: Any, preset: str | EncoderPreset | None, options: dict[str, Any]) -> Encoder:

@@ -108,12 +108,12 @@ def ray_index(
 ) -> Iterator[RayIndex]:
     """Deploy the shards of a corpus on disk and give the index over them; they are removed with the end of the block.
 
-    address: "HOST:PORT", "auto" or "local". index: "bm25" or "dense" with vectors on disk, and with a single shard any that
-    has a name; options: its own. shards: parts of the corpus; replicas: of each. Raises ConfigError where the cluster cannot
+    address: "HOST:PORT", "auto" or "local". index: "bm25", "dense" or "late" (without a base) with vectors on disk, and with
+    a single shard any that has a name; options: its own. shards: parts of the corpus; replicas: of each. Raises ConfigError where the cluster cannot
     be reached or a shard cannot open its part.
     """
     check_index(index, **options)
-    if shards > 1 and index not in ("bm25", "dense"):
+    if shards > 1 and (index not in ("bm25", "dense", "late") or "base" in options):
         raise ConfigError(f"{index} cannot be divided: take --shards 1, with as many --replicas as you like")
     StoredCorpus(corpus)
     check_address(address)

@@ -6,6 +6,8 @@ import importlib.util
 import json
 import os
 import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,13 @@ import numpy as np
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora import store_chunks
+from factgym.corpora import approximate, store_chunks
+from factgym.corpora.approximate import Cluster
 from factgym.corpora.build import build_corpus
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, shared_encoder
 from factgym.corpora.encode import EncodeProgress, encode_corpus
+from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import write_corpus
@@ -89,7 +93,7 @@ def test_a_build_whose_worker_dies_has_the_bytes_of_one_here(tmp_path: Path, mon
     def fail(number: int) -> int:
         raise DataError(f"part {number} is broken")
 
-    with building_on_ray("local") as run:
+    with building_on_ray("local") as (run, _):
         assert sorted(run(die_once, iter(range(20)))) == [number * number for number in range(20)]
         cluster = build_corpus(rows, tmp_path / "cluster", run=run)
         with pytest.raises(DataError, match=r"^part 0 is broken$"):
@@ -98,6 +102,54 @@ def test_a_build_whose_worker_dies_has_the_bytes_of_one_here(tmp_path: Path, mon
     files = [file.relative_to(here.path) for file in here.path.rglob("*") if file.is_file()]
     assert len(files) > 5
     assert all((here.path / file).read_bytes() == (cluster.path / file).read_bytes() for file in files)
+
+
+@pytest.mark.parametrize("kind", ["sq8", "ivf", "hnsw", "ivf-pq"])
+def test_an_index_built_on_a_cluster_is_that_of_one_machine(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch, cluster: Cluster
+) -> None:
+    """FAISS's own file, built here in one piece with a thread, byte for byte, and so the hits."""
+    faiss = pytest.importorskip("faiss")
+    monkeypatch.setattr(approximate, "PART", 3000)
+    passages = [SourcedPassage(Passage(f"P{i}", "", f"number {i}")) for i in range(10_000)]
+    encoder, results = Encoder(_Drawn(), "plain"), []
+    for name, where in (("here", None), ("cluster", cluster)):
+        write_corpus(passages, tmp_path / name, source="test")
+        encode_corpus(corpus := StoredCorpus(tmp_path / name), encoder)
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1)
+        exact = StoredDense(corpus, encoder, exact=True)
+        try:
+            approximate.build_approximate(exact, kind, clock=time.perf_counter, cluster=where)
+        finally:
+            faiss.omp_set_num_threads(threads)
+        assert {path.name for path in (corpus.path / "dense-approximate").iterdir()} == {
+            *("index.faiss", "manifest.json", "page_sums.npy")
+        }
+        hits = build_index(corpus, "dense", encoder=encoder).search([f"query {i}" for i in range(50)], 10)
+        results.append(((corpus.path / "dense-approximate" / "index.faiss").read_bytes(), hits))
+    assert results[0][1] == results[1][1]
+    assert results[0][0] == results[1][0]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    from factgym.agents.cluster.encoding import building_on_ray
+
+    with building_on_ray("local") as cluster:
+        # A single CPU, as a thread adds and trains here.
+        yield Cluster(cluster.run, cluster.run)
+
+
+class _Drawn:
+    """Vectors of 32 numbers around 40 centres, drawn from the text."""
+
+    def encode(self, texts: list[str], **_: Any) -> Any:
+        rows = []
+        for text in texts:
+            rng = np.random.default_rng(list(text.encode()))
+            rows.append(np.random.default_rng(rng.integers(40)).normal(size=32) + rng.normal(size=32) / 2)
+        return np.array(rows, np.float32)
 
 
 def test_a_cluster_that_is_not_there_is_named() -> None:

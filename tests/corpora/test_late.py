@@ -5,9 +5,16 @@ The model is a tiny BERT with random weights and a random projection, which the 
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 import pickle
 import random
+import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,11 +25,16 @@ import pytest
 from tiny_bert import WORDS, save_bert
 
 import factgym.corpora.late
-from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.cli.main import main
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
+from factgym.corpora.dense import SCORE_DIGITS
+from factgym.corpora.encode import encode_corpus, is_encoded
 from factgym.corpora.index import FingerprintedIndex, Hit, build_index
-from factgym.corpora.late import LateEncoder, LateIndex, shared_late_encoder
+from factgym.corpora.late import LateEncoder, LateIndex
+from factgym.corpora.store import StoredCorpus
+from factgym.corpora.store_writer import SourcedPassage, write_corpus
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
@@ -92,6 +104,134 @@ def test_the_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) ->
         build_index(PASSAGES, "late", model="some/model")
 
 
+# On disk.
+
+
+class Hashed(Letters):
+    """A vector for each word, drawn from its bytes. delay: seconds of a call; for_queries: passages are refused."""
+
+    def __init__(self, delay: float = 0, for_queries: bool = False) -> None:
+        self.delay, self.for_queries = delay, for_queries
+
+    def vectors(self, texts: list[str]) -> list[Any]:
+        rows = ([np.random.default_rng(list(word.encode())).normal(size=6) for word in text.split()] for text in texts)
+        return [np.array(of_text).reshape(-1, 6) for of_text in rows]
+
+    def encode_document(self, texts: list[str], **options: Any) -> Any:
+        assert not self.for_queries, "a passage is encoded"
+        time.sleep(self.delay)
+        return self.vectors(texts)
+
+
+def write(path: Path, count: int = 1300) -> StoredCorpus:
+    passages = [dataclasses.replace(PASSAGES[i % 310], id=f"{i}") for i in range(count - 1)] + [
+        Passage("empty", "", "")
+    ]
+    write_corpus(map(SourcedPassage, passages), path, source="test")
+    return StoredCorpus(path)
+
+
+@pytest.fixture(scope="module")
+def encoded(tmp_path_factory: pytest.TempPathFactory) -> StoredCorpus:
+    corpus = write(tmp_path_factory.mktemp("late") / "corpus")
+    encode_corpus(corpus, LateEncoder(Hashed()))
+    return corpus
+
+
+def test_rankings_equal_brute_force_over_the_rows_on_disk(encoded: StoredCorpus) -> None:
+    """The twin reads the files with NumPy alone; each passage is there four times, so that ties are many."""
+    rows = np.load(encoded.path / "late" / "vectors.npy").astype(np.float64)
+    starts = np.load(encoded.path / "late" / "starts.npy")
+    assert rows.shape[1] == 6 and len(starts) == 1301 and starts[-1] == len(rows)
+    index = build_index(encoded, "late", model=Hashed(for_queries=True))
+    assert isinstance(index, LateIndex)
+    queries = [*QUERIES, "days refund " * 30]
+    for k in (1, 7, 5000):
+        results = pickle.loads(pickle.dumps(index)).search(queries, k)
+        assert results[4] == []
+        for query, hits in zip(queries, results, strict=True):
+            if query.strip():
+                (vectors,) = (row.astype(np.float32) for row in Hashed().vectors([query]))
+                scores = [brute_force(vectors, rows[a:b]) for a, b in itertools.pairwise(starts)]
+                order = sorted(range(1300), key=lambda i: (-round(scores[i], SCORE_DIGITS), i))[:k]
+                assert [hit.id for hit in hits] == [encoded.id_at(i) for i in order]
+                assert [hit.score for hit in hits] == pytest.approx([scores[i] for i in order], abs=2e-5)
+    # In memory, in shards and behind another index: the same scores.
+    in_memory = build_index(list(encoded), "late", model=Hashed())
+    assert in_memory.search(queries, 9) == index.search(queries, 9)
+    assert in_memory.fingerprint() == index.fingerprint()  # type: ignore[attr-defined]
+    parts = [index.shard(*bounds).search(queries, 9) for bounds in ((0, 500), (500, 501), (501, 1300))]
+    for hits, *of_parts in zip(index.search(queries, 9), *parts, strict=True):
+        assert sorted((hit for own in of_parts for hit in own), key=lambda hit: -hit.score)[:9] == hits
+    reranked, computed = (
+        build_index(corpus, "late", model=model, base="bm25", depth=1300)
+        for corpus, model in ((encoded, Hashed(for_queries=True)), (list(encoded), Hashed()))
+    )
+    assert reranked.search(queries[:3], 9) == computed.search(queries[:3], 9)
+    assert pickle.loads(pickle.dumps(reranked)).search(queries[:1], 9) == computed.search(queries[:1], 9)
+    with pytest.raises(ConfigError, match="corpus encode CORPUS --late"):
+        in_memory.shard(0, 3)  # type: ignore[attr-defined]
+
+
+def test_a_killed_encoding_resumes_to_the_same_bytes(encoded: StoredCorpus, tmp_path: Path) -> None:
+    corpus = write(tmp_path / "corpus")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[2]); import test_late as t; "
+        "t.encode_corpus(t.StoredCorpus(sys.argv[1]), t.LateEncoder(t.Hashed(0.1)),"
+        " progress=lambda p: print(p.done, flush=True))"
+    )
+    command = [sys.executable, "-c", program, str(corpus.path), str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"256\n"
+        process.send_signal(signal.SIGKILL)
+    assert not (corpus.path / "late").exists()
+    with (corpus.path / ".late.partial" / "vectors.npy").open("ab") as file:
+        file.write(b"torn")
+    resumed: list[int] = []
+    encode_corpus(corpus, LateEncoder(Hashed()), progress=lambda p: resumed.append(p.resumed))
+    assert resumed[0] >= 256
+    for name in ("vectors.npy", "starts.npy", "manifest.json", "page_sums.npy"):
+        assert (corpus.path / "late" / name).read_bytes() == (encoded.path / "late" / name).read_bytes()
+
+
+def test_other_models_and_corpora_and_damage_are_refused(encoded: StoredCorpus, tmp_path: Path) -> None:
+    for model, message in ((Letters(), "--force"), ("no/such-model", "not of 'no/such-model'"), (None, "give model=")):
+        with pytest.raises(ConfigError, match=message):
+            build_index(encoded, "late", **({} if model is None else {"model": model}))
+    with pytest.raises(ConfigError, match="--force"):
+        encode_corpus(encoded, LateEncoder(Letters()))
+    assert is_encoded(encoded, Hashed(), None) and not is_encoded(encoded, Letters(), None)
+    other = write(tmp_path / "other", 5)
+    shutil.copytree(encoded.path / "late", other.path / "late")
+    with pytest.raises(DataError, match="another corpus"):
+        build_index(other, "late", model=Hashed())
+    corpus = write(tmp_path / "corpus", 40)
+    encode_corpus(corpus, LateEncoder(Hashed()))
+    expected, rng = build_index(corpus, "late", model=Hashed()).search(QUERIES, 5), random.Random(5)
+    for file in sorted((corpus.path / "late").iterdir()):
+        raw = file.read_bytes()
+        for _ in range(50):
+            damaged = bytearray(raw)
+            damaged[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+            file.write_bytes(damaged)
+            try:
+                assert build_index(corpus, "late", model=Hashed()).search(QUERIES, 5) == expected
+            except DataError as error:
+                assert "corpus encode" in str(error) and "--late" in str(error)
+        file.write_bytes(raw[: len(raw) // 2])
+        with pytest.raises(DataError, match="corpus encode"):
+            build_index(corpus, "late", model=Hashed())
+        file.write_bytes(raw)
+
+    class Large(Hashed):
+        def vectors(self, texts: list[str]) -> list[Any]:
+            return [1e6 * rows for rows in super().vectors(texts)]
+
+    with pytest.raises(DataError, match="half precision"):
+        encode_corpus(corpus, LateEncoder(Large()), replace=True)
+
+
 # With a model.
 
 
@@ -119,6 +259,7 @@ def test_it_ranks_as_brute_force_and_the_library_do(colbert: str) -> None:
     queries = model.encode_query(QUERIES[:4], convert_to_numpy=True)
     texts = [f"{passage.title}\n{passage.text}" for passage in PASSAGES]
     documents = model.encode_document(texts, convert_to_numpy=True)
+    documents = [rows.astype(np.float16).astype(np.float32) for rows in documents]
     theirs = np.asarray(model.similarity(queries, documents))
     results = build_index(PASSAGES, "late", model=colbert).search(QUERIES, len(PASSAGES))
     position = Corpus(PASSAGES).position
@@ -160,7 +301,7 @@ def test_batches_threads_and_pickles_give_the_same_hits(colbert: str) -> None:
         assert list(pool.map(lambda _: index.search(QUERIES, 8), range(4))) == [batched] * 4
     again = pickle.loads(pickle.dumps(index))
     assert again.search(QUERIES, 8) == batched and again.fingerprint() == index.fingerprint()
-    assert shared_late_encoder(colbert) is shared_late_encoder(colbert)
+    assert LateEncoder.shared(colbert) is LateEncoder.shared(colbert)
     others = [build_index(PASSAGES, "late", model=colbert, base="bm25", depth=depth) for depth in (5, 6)]
     assert len({made.fingerprint() for made in (index, *others)}) == 3  # type: ignore[attr-defined]
 
@@ -170,3 +311,33 @@ def test_a_model_without_a_trained_projection_is_refused(colbert: str, tmp_path:
         LateEncoder(save_bert(tmp_path / "encoder", "BertModel"))
     with pytest.raises(ConfigError, match=r"no model at .*nothing-here"):
         LateEncoder(tmp_path / "nothing-here")
+
+
+def test_commands_encode_describe_search_and_serve(
+    colbert: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("uvicorn", reason="needs factgym[serve]")
+    from retrieval_served import serving
+
+    corpus = write(tmp_path / "corpus", 60)
+
+    def output(*arguments: str, code: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["factgym", "corpus", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert (stop.value.code or 0) == code
+        captured = capfd.readouterr()
+        return captured.out + captured.err
+
+    expected = [hit.id for hit in build_index(list(corpus), "late", model=colbert).search(QUERIES[:1], 3)[0]]
+    encode = ["encode", str(corpus.path), "--late", "--encoder", colbert]
+    assert "60 passages" in output(*encode)
+    assert "already" in output(*encode)
+    assert "60 passages" in output(*encode, "--force", "--device", "cpu,cpu")
+    assert "--late" in output(*encode, "--preset", "e5", code=2)
+    assert "late encoder" in (description := output("info", str(corpus.path), "--verify")) and "hold" in description
+    # The model is that of the vectors.
+    lines = output("search", str(corpus.path), QUERIES[0], "--index", "late", "-k", "3", "--json").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == expected
+    with serving("retrieval", str(corpus.path), "--index", "late", "--port", "0") as url:
+        assert [hit.id for hit in build_index(corpus, url).search(QUERIES[:1], 3)[0]] == expected

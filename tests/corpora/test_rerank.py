@@ -23,7 +23,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, build_index
-from factgym.corpora.rerank import Reranker, RerankIndex, shared_reranker
+from factgym.corpora.rerank import Reranker, RerankIndex
 from factgym.corpora.retrieved import RetrievedCorpus
 
 pytestmark = [
@@ -181,14 +181,14 @@ def test_batches_threads_and_pickles_give_the_same_hits(cross_encoder: str) -> N
 
 
 def test_a_model_is_shared_and_counts_by_its_content(cross_encoder: str, tmp_path: Path) -> None:
-    assert shared_reranker(cross_encoder) is shared_reranker(cross_encoder)
+    assert Reranker.shared(cross_encoder) is Reranker.shared(cross_encoder)
     other = save_bert(tmp_path / "other", num_labels=1, hidden_act="relu")
     prints = {
         build_index(PASSAGES[:9], "rerank", reranker=model, depth=depth).fingerprint()
         for model, depth in ((cross_encoder, 5), (other, 5), (cross_encoder, 6), (cross_encoder, 5))
     }
     assert len(prints) == 3
-    assert shared_reranker(cross_encoder).name.startswith("folder:")
+    assert Reranker.shared(cross_encoder).name.startswith("folder:")
 
 
 def test_a_model_that_scores_no_pairs_is_refused(tmp_path: Path) -> None:

@@ -381,7 +381,7 @@ def answers(path: Path) -> object:
     )
 
 
-@pytest.mark.parametrize("passages, flips", [(60, 400), (1_500, 60)])
+@pytest.mark.parametrize("passages, flips", [(60, 1_000), (1_500, 60)])
 def test_flipped_bits_are_refused_and_never_answered(tmp_path: Path, passages: int, flips: int) -> None:
     intact = write(PASSAGES[:passages], tmp_path / "c").path
     expected = answers(intact)
