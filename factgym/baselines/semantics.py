@@ -80,12 +80,12 @@ def main_clause(text: str) -> str:
 Modality = Literal["must", "should", "may", "need_not", "must_not", "is", "is_not"]
 ModalityConflict = Literal["contradicted", "overclaim"]
 
-_NOT_A_BOUND = r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
+NOT_A_BOUND = r"(?! (?:\w+ ){0,6}(?:more|less|later|longer|fewer|earlier|greater|higher|lower) than\b| (?:\w+ ){0,3}(?:exceed|wait more|wait longer|take more)\b| only\b)"
 """A negation before a comparison is a bound: "must not take more than six weeks" forbids nothing."""
 _NEGATIVE = ("must_not", "is_not")
 _MODALITY_PATTERNS: Mapping[Modality, re.Pattern[str]] = {
     modality: re.compile(
-        rf"\b(?:{alternatives('modality', modality)})\b{_NOT_A_BOUND if modality in _NEGATIVE else ''}", re.I
+        rf"\b(?:{alternatives('modality', modality)})\b{NOT_A_BOUND if modality in _NEGATIVE else ''}", re.I
     )
     for modality in PHRASES["modality"]
 }

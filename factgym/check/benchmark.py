@@ -327,5 +327,5 @@ BENCHMARK = Benchmark(
     find_data=data_sets,
     evaluate=evaluate,
     options=GroundingOptions,
-    agents=("nli", "lexical"),
+    agents=("rules", "lexical"),
 )

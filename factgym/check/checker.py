@@ -34,7 +34,7 @@ from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
 ENV = "claimcheck"
-DEFAULT_AGENT = "nli"
+DEFAULT_AGENT = "rules"
 DEFAULT_QUESTION = "Do the documents carry this statement?"
 
 _NEEDS_QUOTE: frozenset[Status] = frozenset({"supported", "contradicted", "overclaim"})

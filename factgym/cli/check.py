@@ -25,7 +25,7 @@ Docs = Annotated[
 CheckAgent = Annotated[
     str,
     typer.Option(
-        help="Who checks: a scripted verifier of claimcheck (nli needs no download), nli:FOLDER (an entailment model), "
+        help="Who checks: a scripted verifier of claimcheck (rules needs no download), nli:FOLDER (an entailment model), "
         "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
     ),
 ]
@@ -46,7 +46,7 @@ def check(
     docs: Docs = ...,  # type: ignore[assignment]  # required
     claim: Annotated[list[str] | None, typer.Option(help="A claim instead of a file; repeatable.")] = None,
     question: Annotated[str, typer.Option(help="The question that the text answers, if there is one.")] = "",
-    agent: CheckAgent = "nli",
+    agent: CheckAgent = "rules",
     base_url: BaseUrl = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,

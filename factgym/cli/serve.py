@@ -252,7 +252,7 @@ def serve_check(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Documents to choose from: folders, or single files.")
     ],
-    agent: CheckAgent = "nli",
+    agent: CheckAgent = "rules",
     base_url: BaseUrl = None,
     temperature: Temperature = None,
     max_tokens: MaxTokens = None,

@@ -199,7 +199,7 @@ def test_check_gives_a_confidence_to_calibrated_agents_alone(tmp_path: Path, agg
     claim = "The mill opened in 1901 and was painted red."
     command = ["check", "--claim", claim, "--docs", "docs", "--json"]
     (answer,) = json.loads(run_factgym(command, tmp_path).stdout)["answers"]
-    calibrated = read_calibrations()["nli"]
+    calibrated = read_calibrations()["rules"]
     features = claim_features(claim, [claim], "")
     assert answer["claims"][0]["confidence"] == pytest.approx(calibrated.confidence("supported", features))
 

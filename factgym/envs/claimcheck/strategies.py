@@ -77,6 +77,15 @@ class Draft:
     final: str | None = None
     used: list[str] | None = None
 
+    @classmethod
+    def of(
+        cls, brief: EpisodeBrief, collected: CollectedEvidence, seed: int, shortcuts: Shortcuts | None = None
+    ) -> Draft:
+        """Return an empty draft over what was read."""
+        rng = random.Random(f"strategy {seed} {brief.question} {brief.answer}")
+        evidence = replace(build_evidence(collected.passages), silence_passages=brief.silence_passages)
+        return cls(brief, collected, shortcuts, rng, evidence)
+
     @property
     def ids(self) -> list[str]:
         """Ids of the passages that were read."""
@@ -411,13 +420,7 @@ def play_strategy(
     collected = yield from strategy.first("collect").operator.apply(replace(brief, turns=turns))
     for number in range(brief.turns - turns):
         yield [search_call(f"{number} {brief.question}", 1)]
-    draft = Draft(
-        brief,
-        collected,
-        shortcuts,
-        random.Random(f"strategy {seed} {brief.question} {brief.answer}"),
-        replace(build_evidence(collected.passages), silence_passages=brief.silence_passages),
-    )
+    draft = Draft.of(brief, collected, seed, shortcuts)
     for slot, choices in strategy.choices.items():
         for choice in choices if slot not in ("collect", "waste") else ():
             choice.operator.apply(draft, choice.text)
