@@ -33,6 +33,7 @@ from factgym.benchmarks.terminal import render_report
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, make, spec
 
 if TYPE_CHECKING:
@@ -243,7 +244,8 @@ class Benchmark:
     the first episode (files to read, a judge). adapt: settings of the environment for a data set. reads_without_runs:
     whether options alone name something to report on. gold_with_runs: whether recorded runs are scored anew with `data`.
     run_page: name of the page of recorded runs, in the first run's folder where no other is named; None for no page.
-    agents: that play by default; all scripted baselines where it is empty.
+    agents: that play by default; all scripted baselines where it is empty. scripts: scripted agents of its own, beside
+    those of the environment.
     """
 
     name: str
@@ -259,6 +261,7 @@ class Benchmark:
     gold_with_runs: bool = False
     run_page: str | None = None
     agents: tuple[str, ...] = ()
+    scripts: Mapping[str, ScriptedAgent] = field(default_factory=dict)
 
     def folder(self, request: Request) -> Path:
         """Return the folder of the runs that a request plays."""
@@ -331,7 +334,7 @@ class Benchmark:
         # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
         envs = [data_set.open({**self.adapt(data_set, settings), **settings}) for data_set in data_sets]
         jobs = [
-            (data_set, env, name, agent_named(name, data_set.env_id, request.agent_settings))
+            (data_set, env, name, agent_named(name, data_set.env_id, request.agent_settings, self.scripts))
             for data_set, env in zip(data_sets, envs, strict=True)
             for name in names
         ]
@@ -384,9 +387,14 @@ def chosen_agents(env_id: str, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chosen))
 
 
-def agent_named(name: str, env_id: str, settings: Mapping[str, Any]) -> Agent:
-    """Return the agent of a name; a scripted one beside a model takes none of the model's settings."""
-    script = scripted_agents(env_id).get(name)
+def agent_named(
+    name: str, env_id: str, settings: Mapping[str, Any], scripts: Mapping[str, ScriptedAgent] = MappingProxyType({})
+) -> Agent:
+    """Return the agent of a name; a scripted one beside a model takes none of the model's settings.
+
+    scripts: further scripted agents.
+    """
+    script = scripts.get(name) or scripted_agents(env_id).get(name)
     return find_agent(name, env_id, settings) if script is None else agent_from_script(script)
 
 

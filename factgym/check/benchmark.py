@@ -18,8 +18,8 @@ from factgym.benchmarks.report import Note, Report, Row, Section, Styled, Table,
 from factgym.benchmarks.statistics.bootstrap import bca_mean, bca_score
 from factgym.benchmarks.statistics.classification import confusion, reliability, table_score
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval, wilson
+from factgym.check.agents import ENV, RULES
 from factgym.check.calibration import Calibration, fit_weights, write_calibrations
-from factgym.check.checker import ENV
 from factgym.check.grounding import FOLDED, data_sets
 from factgym.core.config import Settings
 from factgym.core.errors import ConfigError, DataError
@@ -327,5 +327,6 @@ BENCHMARK = Benchmark(
     find_data=data_sets,
     evaluate=evaluate,
     options=GroundingOptions,
-    agents=("rules", "lexical"),
+    agents=(RULES.name, "lexical"),
+    scripts={RULES.name: RULES},
 )

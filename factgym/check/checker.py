@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from factgym.agents.agent import Agent
-from factgym.agents.resolve import find_agent, scripted_agents
+from factgym.agents.agent import Agent, agent_from_script
+from factgym.agents.resolve import find_agent
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
+from factgym.check.agents import ENV, RULES, checking_scripts
 from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims
 from factgym.check.calibration import Calibration, claim_features, read_calibrations
 from factgym.check.documents import CheckedDocuments, Location
@@ -33,8 +34,7 @@ from factgym.rewards.claimcheck import DEFAULT_RULES
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 
-ENV = "claimcheck"
-DEFAULT_AGENT = "rules"
+DEFAULT_AGENT = RULES.name
 DEFAULT_QUESTION = "Do the documents carry this statement?"
 
 _NEEDS_QUOTE: frozenset[Status] = frozenset({"supported", "contradicted", "overclaim"})
@@ -161,15 +161,16 @@ class Checker:
         if isinstance(self.agent, Agent):
             self._agent = self.agent
             return
-        script = scripted_agents(ENV).get(self.agent)
-        if script is not None and script.role not in ("honest", "baseline"):
-            usable = ", ".join(
-                name for name, other in scripted_agents(ENV).items() if other.role in ("honest", "baseline")
-            )
+        scripts = checking_scripts()
+        usable = [name for name, script in scripts.items() if script.role in ("honest", "baseline")]
+        if self.agent in scripts and self.agent not in usable:
             raise ConfigError(
-                f"{self.agent!r} needs a gold label or exploits the reward, and checks nothing: {usable}"
+                f"{self.agent!r} needs a gold label or exploits the reward, and checks nothing: {', '.join(usable)}"
             )
-        self._agent = find_agent(self.agent, ENV, self.settings)
+        if self.agent == RULES.name and not self.settings:
+            self._agent = agent_from_script(RULES)
+        else:
+            self._agent = find_agent(self.agent, ENV, self.settings)
 
     @property
     def agent_name(self) -> str:

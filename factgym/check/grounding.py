@@ -17,9 +17,10 @@ from types import MappingProxyType
 from typing import Any
 
 from factgym.benchmarks.benchmark import DataSet, check_names, data_path
+from factgym.check.agents import ENV
 from factgym.check.answers import split_claims
 from factgym.check.calibration import claim_features
-from factgym.check.checker import DEFAULT_QUESTION, ENV, judge
+from factgym.check.checker import DEFAULT_QUESTION, judge
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, DataError

@@ -115,7 +115,7 @@ def test_a_policy_that_fails_leaves_its_claim_unchecked(folder: Path) -> None:
 def test_agents_that_need_a_gold_label_are_refused(folder: Path) -> None:
     documents = CheckedDocuments(folder / "handbook")
     for name in ("oracle", "teacher", "label-only", "random"):
-        with pytest.raises(ConfigError, match="checks nothing: nli"):
+        with pytest.raises(ConfigError, match="checks nothing: rules, nli"):
             Checker(documents, name)
 
 

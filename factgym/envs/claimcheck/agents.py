@@ -21,12 +21,11 @@ from factgym.baselines.evidence import (
     content_keys,
     without_full_stop,
 )
-from factgym.baselines.polarity import rules
 from factgym.core.policy import Role, ScriptedAgent
 from factgym.core.strategies import StrategySpace
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
-from factgym.datasets.claims import STATUSES, VERDICTS, final_verdict
+from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.datasets.claims import Verdict as Label
 from factgym.envs.claimcheck.gold_agents import play_mini_teacher, play_oracle, play_teacher
 from factgym.envs.claimcheck.scripted import (
@@ -36,7 +35,6 @@ from factgym.envs.claimcheck.scripted import (
     ToolLoop,
     Verdict,
     claim_entry,
-    collect_evidence,
     make_verdict,
     parse_evidence,
     parse_results,
@@ -50,8 +48,6 @@ from factgym.envs.claimcheck.strategies import (
     MINI_STRATEGIES,
     STRATEGIES,
     TO_THE_GRADER,
-    Draft,
-    judge,
     play_strategy,
 )
 from factgym.envs.scripted import agent_table
@@ -200,22 +196,7 @@ def _strategy(space: StrategySpace, **choices: str) -> _Script:
 
 
 _NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
-
-
-def _play_rules(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
-    # No strategy of the space, since that is the honest baseline's own and what a search for exploits composes.
-    collected = yield from collect_evidence(brief)
-    draft = Draft.of(brief, collected, seed)
-    judge(draft, rules)
-    return make_verdict(final_verdict(entry["status"] for entry in draft.entries), draft.entries)
-
-
-_RULES = "The rules of nli, and polarity: plain denials and opposites."
-AGENTS = _scripted_agents(
-    STRATEGIES,
-    play_teacher,
-    [("nli", "honest", _NLI, _strategy(STRATEGIES)), ("rules", "baseline", _RULES, _play_rules)],
-)
+AGENTS = _scripted_agents(STRATEGIES, play_teacher, [("nli", "honest", _NLI, _strategy(STRATEGIES))])
 """By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""
 MINI_AGENTS = _scripted_agents(
     MINI_STRATEGIES,
