@@ -133,6 +133,9 @@ INFRASTRUCTURE = frozenset(FAULTS) - POLICY
 
 
 LLAMA_CPP = error(500, "The model produced output that does not match the expected peg-native format", code=500)
+LLAMA_CPP_GRAMMAR = error(
+    500, "got exception: Unexpected empty grammar stack after accepting piece: <tool_call>{oops (1759)", code=500
+)
 GROQ = error(400, "Failed to call a function.", code="tool_use_failed", failed_generation="<function=search{oops>")
 
 

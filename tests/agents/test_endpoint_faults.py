@@ -150,6 +150,8 @@ def test_a_refused_connection_is_an_ordinary_error():
         (404, "The model `m` does not exist", {"code": "model_not_found"}, "not_found"),
         (429, "You exceeded your current quota", {"code": "insufficient_quota"}, "quota"),
         (402, "Insufficient credits", {}, "quota"),
+        (400, "No connected db.", {}, "authentication"),  # LiteLLM's proxy, of a wrong key
+        (400, "Invalid model name passed in model=m.", {}, "not_found"),
     ],
 )
 def test_faults_of_every_episode_are_fatal_and_not_retried(status, message, fields, cause):

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
+import zlib
 
 import pytest
 from fault_server import FaultServer, call, calls, message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_endpoint_faults import ask
+from test_endpoint_faults import ASK, TOOLS, ask, fails
 
 import factgym
 from factgym.agents.agent import agent_from_model
 from factgym.agents.endpoint import Endpoint
+from factgym.agents.endpoint.client import MAX_BODY
 from factgym.agents.endpoint.reply import ChatReply, Fault, completion_of_stream, fault_of_status, read_reply
 from factgym.agents.runs.collect import collect_async
 from factgym.agents.runs.files import EPISODES, MANIFEST, check_same
 from factgym.agents.runs.read import read_run, repair_run
 from factgym.agents.runs.schema import validate
-from factgym.agents.script_server import ScriptServer, scripted_reply
+from factgym.agents.script_server import ScriptServer, completion, scripted_reply
 from factgym.benchmarks.comparison import read_gate
 from factgym.benchmarks.costs import read_prices
 from factgym.core.errors import FactgymError
@@ -102,6 +105,182 @@ ODD = {
 }
 
 
+def changed(**members):
+    """The scripted reply with other members; `...` leaves one out."""
+    return sized(
+        json.dumps({key: value for key, value in (json.loads(BODY) | members).items() if value != ...}).encode()
+    )
+
+
+def choice(**members):
+    """The scripted reply with another choice; `...` leaves a member out."""
+    first = json.loads(BODY)["choices"][0] | members
+    return changed(choices=[{key: value for key, value in first.items() if value != ...}])
+
+
+def headed(head, body=BODY):
+    return raw(body, head=b"HTTP/1.1 200 OK\r\n" + head + b"\r\n")
+
+
+def in_chunks(body, size, head=b""):
+    """Chunked transfer, in pieces that end anywhere, inside a character too."""
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    return raw(*chunks, b"0\r\n\r\n", head=b"HTTP/1.1 200 OK\r\n" + head + b"Transfer-Encoding: Chunked\r\n\r\n")
+
+
+def streamed(*deltas, size=7, before=b"", end=b"data: [DONE]\n\n", line_end=b"\n"):
+    """A stream of these deltas, cut into chunks of `size` bytes."""
+    events = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+    text = (
+        before + b"".join(b"data: %b\n\n" % json.dumps(event, ensure_ascii=False).encode() for event in events) + end
+    )
+    return in_chunks(text.replace(b"\n", line_end), size, b"Content-Type: text/event-stream\r\n")
+
+
+def piece(index=0, call_id=None, name=None, arguments=None, **members):
+    """A part of a streamed call."""
+    function = {key: value for key, value in (("name", name), ("arguments", arguments)) if value is not None}
+    members |= {} if index is None else {"index": index}
+    return {"tool_calls": [members | ({} if call_id is None else {"id": call_id}) | {"function": function}]}
+
+
+WIDE = "§ 4 – Kündigung 😀 日本"
+ODD |= {
+    "gzip unasked": headed(b"Content-Encoding: gzip\r\n", gzip.compress(BODY)),
+    "deflate unasked": headed(b"content-encoding: deflate\r\n", zlib.compress(BODY)),
+    "gzip in two members": headed(b"Content-Encoding: gzip\r\n", gzip.compress(BODY[:90]) + gzip.compress(BODY[90:])),
+    "a byte order mark": sized(b"\xef\xbb\xbf" + BODY),
+    "chunks of three bytes inside characters": in_chunks(
+        completion({"role": "assistant", "content": WIDE * 9}), 3, b"content-type: application/json\r\n"
+    ),
+    "no type": headed(b"content-length: %d\r\n" % len(BODY)),
+    "a type with parameters": headed(b'Content-Type: Application/JSON; charset=UTF-8; x="y"\r\n'),
+    "cookies and odd headers": headed(b"Set-Cookie: a=b\r\nSet-Cookie: c\r\nX-Odd: \xe9\xff\r\nX-Empty:\r\n"),
+    "two interim answers": raw(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BODY),
+        BODY,
+        head=b"HTTP/1.1 100 Continue\r\n\r\n",
+    ),
+    "a length with zeros before": headed(b"Content-Length: 000%d\r\n" % len(BODY)),
+    "a connection that closes": headed(b"Connection: close\r\n"),
+    "usage left out": changed(usage=...),
+    "huge and fractional usage": changed(usage={"prompt_tokens": 10**30, "completion_tokens": 2.5}),
+    "negative usage": changed(usage={"prompt_tokens": -5, "completion_tokens": -1}),
+    "no finish": choice(finish_reason=...),
+    "an unknown finish": choice(finish_reason="eos"),
+    "the finish of the API before tools": choice(finish_reason="function_call"),
+    "a finish that is a number": choice(finish_reason=3),
+    "null log-probabilities": choice(logprobs=None),
+    "a choice of another index": choice(index=3),
+    "an index that is text": choice(index="0"),
+    "a fractional time": changed(created=1.5, model=None, object=None),
+    "null error beside the choices": changed(error=None),
+    "doubled members": sized(BODY.replace(b'{"id":', b'{"choices":[],"id":', 1)),
+    "every member of OpenAI's message": message(
+        {
+            "role": "assistant",
+            "content": "hm",
+            "refusal": None,
+            "audio": None,
+            "annotations": [],
+            "function_call": None,
+        }
+    ),
+    "a refusal in parts": message({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}),
+    "parts of unknown kinds": message(
+        {"role": "assistant", "content": [{"type": "output_text", "text": "hm"}, {"type": "image", "url": "x"}, None]}
+    ),
+    "reasoning as an object": message({"role": "assistant", "content": "hm", "reasoning": {"text": ["so"]}}),
+    "details of reasoning": message({"role": "assistant", "content": "hm", "reasoning_details": [{"text": "so"}]}),
+    "an open thought": message({"role": "assistant", "content": "<think>so it"}),
+    "white space alone before a call": message(
+        {"role": "assistant", "content": " \n", "tool_calls": [call("list", "{}")]}
+    ),
+    "a call of no name": calls(call("", "{}")),
+    "a call of a null name": calls(call(None, "{}")),
+    "a name in white space": calls(call(" search\n", '{"query": "a"}')),
+    "arguments in JSON twice": calls(call("search", json.dumps('{"query": "a"}'))),
+    "arguments as a list": calls(call("search", [])),
+    "arguments of white space": calls(call("list", " \n")),
+    "a call of another kind": calls({"id": "c", "type": "custom", "custom": {"name": "search", "input": "a"}}),
+    "a megabyte": message({"role": "assistant", "content": "word " * 200_000}),
+    "streamed: characters across chunks": streamed({"role": "assistant"}, {"content": WIDE}, {"content": WIDE}),
+    "streamed: a byte order mark and an id first": streamed({"content": "hm"}, before=b"\xef\xbb\xbfid: 1\n"),
+    "streamed: comments, names and retries": streamed(
+        {"content": "hm"}, before=b": ping\n\nevent: message\nretry: 10\nid: 7\n"
+    ),
+    "streamed: line ends of the web": streamed({"content": "hm"}, line_end=b"\r\n"),
+    "streamed: no end": streamed({"content": "hm"}, end=b""),
+    "streamed: null content first": streamed({"role": "assistant", "content": None}, {"content": "hm"}),
+    "streamed: usage without choices": streamed(
+        {"content": "hm"}, end=b'data: {"choices": [], "usage": {"completion_tokens": 1}}\n\ndata: [DONE]\n\n'
+    ),
+    "streamed: arguments in parts": streamed(
+        piece(0, "c", "search", ""), piece(0, arguments='{"que'), piece(0, arguments='ry": "ä"}')
+    ),
+    "streamed: calls that alternate": streamed(
+        piece(0, "c", "search", '{"query"'),
+        piece(1, "d", "list", "{"),
+        piece(0, arguments=': "a"}'),
+        piece(1, arguments="}"),
+    ),
+    "streamed: parts without an index": streamed(piece(None, "c", "search", '{"query": "a"}')),
+    "streamed: the id in every part": streamed(piece(0, "c", "search", '{"query":'), piece(0, "c", arguments=' "a"}')),
+    "streamed: a whole call with arguments as an object": streamed(piece(0, "c", "search", {"query": "a"})),
+    "streamed: reasoning before content": streamed({"reasoning_content": "so"}, {"content": "hm"}),
+}
+
+
+def test_the_list_of_odd_replies_has_not_shrunk():
+    assert len(ODD) >= 58
+
+
+NOT_ODD = {
+    "null among the calls": calls(None, call("list", "{}")),
+    "calls as an object": message({"role": "assistant", "content": "hm", "tool_calls": {"0": call("list", "{}")}}),
+    "204": raw(head=b"HTTP/1.1 204 No Content\r\n\r\n"),
+    "an empty body": sized(b""),
+    "null": sized(b"null"),
+    "a list": sized(b"[]"),
+    "an error with status 200": sized(b'{"error": {"message": "overloaded", "code": 500}}'),
+    "no choice": sized(b'{"choices": null}'),
+    "a null message": sized(b'{"choices": [{"message": null}]}'),
+    "broken gzip": headed(b"Content-Encoding: gzip\r\n", gzip.compress(BODY)[:-20]),
+    "gzip that is none": headed(b"Content-Encoding: gzip\r\n"),
+    "an unknown compression": headed(b"Content-Encoding: br\r\n"),
+}
+
+
+@pytest.mark.parametrize("kind", NOT_ODD)
+def test_a_reply_that_is_none_is_requested_again(kind):
+    reply = ask(FaultServer(schedule=[NOT_ODD[kind]]))
+    assert reply["completion"]["requests"] == 2 and len(reply["completion"]["retries"]) == 1
+
+
+def test_a_compressed_reply_of_endless_zeros_is_a_fault():
+    bomb = gzip.compress(bytes(MAX_BODY + 1))
+    failed = fails(FaultServer(schedule=[headed(b"Content-Encoding: gzip\r\n", bomb)]), max_retries=0)
+    assert "more than" in str(failed)
+
+
+def test_connections_that_close_without_a_word_after_each_reply_lose_nothing():
+    class Closing(ScriptServer):
+        def reply(self, connection, request, completion):
+            super().reply(connection, request, completion)
+            asyncio.get_running_loop().call_later(0, asyncio.get_running_loop().call_soon, connection.close)
+
+    async def run():
+        async with Closing() as url:
+            endpoint = Endpoint("m", url, tools="native", max_wait=0.01)
+            replies = [await endpoint.start(seed).act(ASK, TOOLS) for seed in range(20)]
+            await endpoint.close()
+            return replies
+
+    assert all(reply["tool_calls"] for reply in asyncio.run(run()))
+
+
 @pytest.mark.parametrize("kind", ODD)
 def test_an_odd_reply_is_taken_at_the_first_request(kind):
     reply = ask(FaultServer(schedule=[ODD[kind]]))
@@ -116,31 +295,86 @@ def test_an_odd_reply_is_taken_at_the_first_request(kind):
     json.dumps(env.episode.messages).encode()
 
 
-def test_a_server_that_dies_for_a_while_loses_no_episode(tmp_path):
-    """It stops in the middle of the run, with every connection cut, and comes back on its port after a second."""
+class _SkippingLoop(asyncio.SelectorEventLoop):
+    """A loop whose clock leaps to the next timer when nothing else is ready: what waits a minute is over at once."""
 
-    class Dying(ScriptServer):
-        def chat(self, connection, request):
-            super().chat(connection, request)
-            if self.requests == 20:
-                self.restart = asyncio.get_running_loop().create_task(self.die())
+    def __init__(self):
+        super().__init__()
+        self._skipped = 0.0
+        select = self._selector.select
 
-        async def die(self):
-            await self.stop()
-            await asyncio.sleep(1.0)
-            await self.start()
+        def skip(timeout=None):
+            events = select(0.01 if timeout is None else min(timeout, 0.002))
+            if not events and timeout is not None:
+                self._skipped += timeout
+            return events
 
-    server = Dying(delay=0.002)
+        self._selector.select = skip
 
+    def time(self):
+        return super().time() + self._skipped
+
+
+class _DyingServer(ScriptServer):
+    """Stops at its 60th request, with every connection cut, and comes back on its port after `seconds`.
+
+    loading: seconds of these, at their end, in which it answers 503, as llama.cpp's server does while it loads a model.
+    """
+
+    def __init__(self, seconds, loading=0.0):
+        super().__init__(delay=0.002)
+        self.seconds, self.loading = seconds, loading
+        self.is_loading = False
+
+    def chat(self, connection, request):
+        if self.is_loading:
+            connection.send(503, b'{"error":{"message":"Loading model"}}')
+            return
+        super().chat(connection, request)
+        if self.requests == 60:
+            self.restart = asyncio.get_running_loop().create_task(self.die())
+
+    async def die(self):
+        await self.stop()
+        await asyncio.sleep(self.seconds - self.loading)
+        self.is_loading = True
+        await self.start()
+        await asyncio.sleep(self.loading)
+        self.is_loading = False
+
+
+def _run_with(server, folder, **settings):
     async def run():
         async with server as url:
-            agent = agent_from_model("m", Endpoint("m", url, tools="native", max_retries=20, max_wait=0.2))
-            return await collect_async(factgym.make("claimcheck-multihop", split="train"), agent, tmp_path, n=30)
+            agent = agent_from_model("m", Endpoint("m", url, tools="native", **settings))
+            return await collect_async(factgym.make("claimcheck-multihop", split="train"), agent, folder, n=30)
 
-    episodes = list(asyncio.run(run()).episodes())
+    with asyncio.Runner(loop_factory=_SkippingLoop) as runner:
+        return list(runner.run(run()).episodes())
+
+
+@pytest.mark.parametrize(("seconds", "loading"), [(8, 0), (60, 0), (60, 30)])
+def test_a_server_that_dies_for_a_while_loses_no_episode(tmp_path, seconds, loading):
+    """With the endpoint's default settings."""
+    episodes = _run_with(_DyingServer(seconds, loading), tmp_path)
     assert len(episodes) == 30 and not [episode["error"] for episode in episodes if episode["error"]]
-    retried = [turn["completion"].get("retries", []) for episode in episodes for turn in episode["turns"]]
-    assert {retry["cause"] for retries in retried for retry in retries} == {"connection"}
+    retries = [turn["completion"].get("retries", []) for episode in episodes for turn in episode["turns"]]
+    waited = [sum(retry["waited"] for retry in turn) for turn in retries]
+    assert seconds / 2 < max(waited) < seconds + 10
+    causes = {retry["cause"] for turn in retries for retry in turn}
+    assert causes == ({"connection", "server"} if loading else {"connection"})
+
+
+def test_a_server_that_stays_away_longer_than_max_outage_ends_episodes_with_its_fault(tmp_path):
+    episodes = _run_with(_DyingServer(600), tmp_path, max_outage=30)
+    faults = [episode["error"] for episode in episodes if episode["error"]]
+    assert faults and {fault["cause"] for fault in faults} == {"connection"}
+    assert all("is the server running?" in fault["message"] for fault in faults)
+
+
+def test_without_retries_a_server_that_is_gone_is_not_waited_for(tmp_path):
+    episodes = _run_with(_DyingServer(8), tmp_path, max_retries=0)
+    assert any(episode["error"] for episode in episodes)
 
 
 json_values = st.recursive(

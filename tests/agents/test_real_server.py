@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from types import SimpleNamespace
 
 import pytest
-from served_model import build_model, serve
+from served_model import SETTINGS, build_model, check, free_port, played, serve
 
 import factgym
 from factgym.agents.endpoint import Endpoint
@@ -18,56 +17,13 @@ from factgym.core.policy import PolicyError
 for name in ("torch", "transformers", "fastapi", "uvicorn"):
     pytest.importorskip(name, reason=f"needs {name}: install the extra 'local'")
 
-SETTINGS = {"max_tokens": 6, "max_retries": 1, "max_wait": 0.1, "timeout": 60.0}
-
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     models = {kind: build_model(folder / kind, kind) for kind in ("native", "plain")}
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with serve(folder, port) as url:
+    with serve(folder, free_port()) as url:
         yield SimpleNamespace(url=url, **models)
-
-
-def played(url, model, seeds=range(3), **settings):
-    """The replies of whole episodes, and how each ended."""
-
-    async def episode(endpoint, seed):
-        env = factgym.make("claimcheck-multihop", split="test", max_turns=5)
-        env.reset(seed=seed)
-        policy = endpoint.start(seed)
-        text = []
-        while env.episode.stop is None:
-            text.append(await policy.act(env.policy_prompt(), env.available_tools()))
-            env.step(text[-1])
-        return text, env.episode
-
-    async def run():
-        endpoint = Endpoint(model, url, **{**SETTINGS, **settings})
-        result = [await episode(endpoint, seed) for seed in seeds]
-        await endpoint.close()
-        return result, endpoint.describe()
-
-    return asyncio.run(run())
-
-
-def check(episodes):
-    """What holds for every reply of a real server, whatever a random model says."""
-    for replies, episode in episodes:
-        assert episode.stop in ("submitted", "turn_limit")
-        assert episode.report.status == "scored"
-        assert len(replies) == len(episode.turns)
-        for message in replies:
-            done = message["completion"]
-            assert done["usage"]["prompt_tokens"] > 500
-            assert 1 <= done["usage"]["completion_tokens"] <= 6
-            assert done["finish_reason"] in ("stop", "length", "tool_calls")
-            assert done["requests"] == 1 and "retries" not in done
-            assert done["raw"]["role"] == "assistant"
-            json.dumps(message, allow_nan=False)
 
 
 def test_a_template_that_takes_tools_is_probed_as_native(served):

@@ -20,10 +20,12 @@ from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from factgym.agents.cluster.driver import WorkerLostError, cluster_engine
 from factgym.agents.cluster.worker import Worker
+from factgym.agents.endpoint.gate import share_gates
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.runs.collect import Engine
 from factgym.core.env import Env
@@ -41,16 +43,19 @@ _context: Any = multiprocessing.get_context(_METHOD)
 
 
 class _ProcessWorker:
-    """A `Worker` in a process of its own. Made and used on one event loop. modules: that workers share."""
+    """A `Worker` in a process of its own. Made and used on one event loop.
 
-    def __init__(self, modules: Sequence[str] = ()) -> None:
+    gates: the folder of the rate gates that the workers of a run share. modules: that they share.
+    """
+
+    def __init__(self, gates: str, modules: Sequence[str] = ()) -> None:
         if _METHOD == "forkserver":
             _context.set_forkserver_preload([__name__, *modules])
         self._loop = asyncio.get_running_loop()
         self._numbers = count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._pipe, theirs = _context.Pipe()
-        self._process = _context.Process(target=_serve, args=(theirs, dict(os.environ)), daemon=True)
+        self._process = _context.Process(target=_serve, args=(theirs, dict(os.environ), gates), daemon=True)
         self._process.start()
         theirs.close()
         threading.Thread(target=self._listen, name="factgym-worker", daemon=True).start()
@@ -109,11 +114,12 @@ def shared_modules(env: Env[Any]) -> list[str]:
     return [*modules, "factgym.corpora.preload"] if is_on_disk else modules
 
 
-def _serve(pipe: Connection, environ: Mapping[str, str]) -> None:
+def _serve(pipe: Connection, environ: Mapping[str, str], gates: str) -> None:
     """Answer the calls that come over a pipe until it ends; the whole of a worker's process.
 
     environ: the variables of the process that started it, where the server has those of its own start.
     """
+    share_gates(gates)
     os.environ.clear()
     os.environ.update(environ)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of a terminal; the driver answers it
@@ -151,6 +157,7 @@ def on_processes(workers: int, agent: str, settings: Mapping[str, Any] | None = 
 
     @contextmanager
     def start_workers(env: Env[Any], limits: Limits) -> Iterator[tuple[Callable[[], _ProcessWorker], int]]:
-        yield partial(_ProcessWorker, shared_modules(env)), workers
+        with TemporaryDirectory(prefix="factgym-") as gates:
+            yield partial(_ProcessWorker, gates, shared_modules(env)), workers
 
     return cluster_engine("this machine", start_workers, agent, settings)

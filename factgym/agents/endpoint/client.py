@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import factgym
-from factgym.agents.endpoint.gate import RateGate
+from factgym.agents.endpoint.gate import gate_of
 from factgym.agents.endpoint.reply import (
     MALFORMED_CALL,
     ChatReply,
@@ -44,6 +45,9 @@ _MAX_ADAPTATIONS = 4
 _IDLE_SECONDS = 15.0
 """An idle connection older than this is not used again: a proxy or firewall on the way may have dropped it."""
 
+_OUTAGE_WAIT = 5.0
+"""Seconds of a wait for a server that is gone, at most: it is asked again soon after its return."""
+
 _FIRST_WAIT = 0.5
 """Seconds: the first wait is between 0 and this; the bound doubles with each further one."""
 
@@ -51,6 +55,7 @@ _OPENAI_HEADERS = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OP
 """Headers about the user's account -> variable. They go to OpenAI alone: other servers need not know them."""
 
 _FIXED = {"accept": "application/json", "accept-encoding": "identity", "user-agent": f"factgym/{factgym.__version__}"}
+_PACKED = ("gzip", "x-gzip", "deflate")
 _JSON = {"Content-Type": "application/json"}
 _EMPTY = Fault("empty_reply", "the reply is empty, and no token of it is reported", again=True)
 
@@ -66,8 +71,10 @@ class Client:
         self._timeout = settings.timeout
         self._redactor = redactor
         self._slots = asyncio.Semaphore(settings.connections)
-        self.gate = RateGate(settings.max_wait)
+        self.gate = gate_of(address.url, settings.max_wait)
         self._reached = False  # whether the server has answered anything
+        self._served = False  # whether it was the server that answered, and no proxy for it
+        self._gone_since: float | None = None  # the first request that met no server, since the last that did
         self._plain_port = None if address.url.startswith("https:") else urlsplit(address.url)
         self._proxy = _proxy_of(address.url)
         self._session: Any = None
@@ -91,6 +98,12 @@ class Client:
         """The fault in one bounded line without the key."""
         return replace(fault, message=self._redactor.error(fault.message))
 
+    def returns_within(self, seconds: float) -> bool:
+        """Whether the server has answered before and is gone for less than `seconds`."""
+        if not self._served or self._gone_since is None:
+            return False
+        return asyncio.get_running_loop().time() - self._gone_since < seconds
+
     async def chat(self, body: bytes) -> bytes | Fault:
         """The reply to a chat request."""
         return await self._send("POST", "/chat/completions", data=body, headers=_JSON)
@@ -106,6 +119,11 @@ class Client:
             self._closing = self._close_at_loop_end()
             await anext(self._closing)
         answer = await self._answer(method, path, **request)
+        if isinstance(answer, Fault) and answer.away:
+            if self._gone_since is None:
+                self._gone_since = asyncio.get_running_loop().time()
+        elif not isinstance(answer, Fault) or answer.cause not in ("timeout", "connection"):
+            self._gone_since, self._served = None, True
         return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
 
     async def _answer(self, method: str, path: str, **request: Any) -> bytes | Fault:
@@ -174,13 +192,14 @@ class Client:
         if text := first(TimeoutError):
             return Fault("timeout", text, again=True)
         if text := first(aiohttp.ClientConnectorError):
-            return Fault("connection", f"{text}; is the server running?", again=True)
+            return Fault("connection", f"{text}; is the server running?", again=True, away=True)
         return Fault("connection", str(chain[-1]) or type(chain[-1]).__name__, again=True)
 
     async def _close_at_loop_end(self) -> AsyncGenerator[None, None]:
         try:
             yield
         finally:
+            self.gate.close()
             await self._session.close()
             await asyncio.sleep(0)
 
@@ -208,22 +227,56 @@ def _proxy_of(url: str) -> str | None:
 
 
 async def _read_body(response: Any) -> list[tuple[bytes, float]] | Fault:
-    """Return the parts of a body with the times of their arrival; a fault for a compressed or too long one."""
+    """Return the parts of a body with the times of their arrival; a fault for one that is too long or cannot be unpacked."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", *_PACKED):
+        return Fault("bad_reply", f"the reply is compressed ({encoding:.20}), against the request", again=True)
     too_long = Fault("bad_reply", f"the reply has more than {MAX_BODY:,} bytes", again=True)
-    if response.headers.get("content-encoding", "identity") != "identity":
-        return Fault("bad_reply", "the reply is compressed, against the request", again=True)
     if (response.content_length or 0) > MAX_BODY:
         response.close()
         return too_long
+    unpacking = _Unpacking() if encoding in _PACKED else None
     parts: list[tuple[bytes, float]] = []
     size = 0
     async for part in response.content.iter_any():
-        size += len(part)
+        try:
+            content = part if unpacking is None else unpacking.add(part, MAX_BODY + 1 - size)
+        except zlib.error as error:
+            return Fault("bad_reply", f"the reply is no {encoding} ({error})", again=True)
+        size += len(content)
         if size > MAX_BODY:
             response.close()
             return too_long
-        parts.append((part, time.perf_counter()))
+        parts.append((content, time.perf_counter()))
+    if unpacking is not None and not unpacking.complete:
+        return Fault("bad_reply", f"the {encoding} of the reply is cut off", again=True)
     return parts
+
+
+class _Unpacking:
+    """A body that a proxy compresses whatever was asked for: gzip (RFC 1952), in any number of members, or zlib."""
+
+    def __init__(self) -> None:
+        self._member = self._new()
+
+    @staticmethod
+    def _new() -> Any:
+        return zlib.decompressobj(zlib.MAX_WBITS | 32)  # the header says which of the two it is
+
+    def add(self, data: bytes, limit: int) -> bytes:
+        """Return the content of the next bytes, at most `limit`. Raises zlib.error."""
+        content = b""
+        while data and len(content) < limit:
+            if self._member.eof:
+                self._member = self._new()
+            content += self._member.decompress(data, limit - len(content))
+            data = self._member.unused_data or self._member.unconsumed_tail
+        return content
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last member is whole."""
+        return bool(self._member.eof)
 
 
 def _completion(content: bytes, parts: Sequence[tuple[bytes, float]], sent: float) -> bytes:
@@ -316,7 +369,10 @@ class Exchange:
                 self._accepted, self._stalled = gate.accepted, 0
             if hopeless(answer) or not self._may_retry(answer):
                 return self._final(answer)
-            waited = backoff(self._random(), self._failed + self._stalled, self._settings.max_wait, answer.retry_after)
+            limit = self._settings.max_wait
+            if answer.away and answer.retry_after is None:
+                limit = min(limit, _OUTAGE_WAIT)
+            waited = backoff(self._random(), self._failed + self._stalled, limit, answer.retry_after)
             self.retries.append({"cause": answer.cause, "waited": round(waited, 4)})
             if limited:
                 self._stalled += 1
@@ -326,9 +382,14 @@ class Exchange:
                 await asyncio.sleep(waited)
 
     def _may_retry(self, fault: Fault) -> bool:
-        if not fault.again or self._failed + self._stalled >= self._settings.max_retries:
+        settings = self._settings
+        if not fault.again or not settings.max_retries:
             return False
-        return fault.retry_after is None or fault.retry_after <= self._settings.max_wait
+        if self._failed + self._stalled >= settings.max_retries and not (
+            fault.away and self._client.returns_within(settings.max_outage)
+        ):
+            return False
+        return fault.retry_after is None or fault.retry_after <= settings.max_wait
 
     def _final(self, fault: Fault) -> Fault:
         """The fault with its history."""

@@ -1,4 +1,4 @@
-"""The rate at which one server takes requests: a gate that all episodes of an endpoint share.
+"""The rate at which one server takes requests: a gate that all episodes of an endpoint share, in all worker processes.
 
 Until a server refuses a request for its rate, requests pass as they come. A refusal pauses all of them for as long as
 the server asks, and from then on they are sent in order at an even pace. The pace is that of CUBIC's congestion window
@@ -9,9 +9,22 @@ the server has really taken, comes back slowly, stays there, and then probes for
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
+import os
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from types import ModuleType
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: each process has a gate of its own
+    fcntl = None
 
 DECREASE = 0.85
 """After a refusal, the pace as a part of the rate that was taken before it (CUBIC's beta)."""
@@ -24,14 +37,36 @@ _MAX_INTERVAL = 1.0
 """Seconds between two requests, at most: a slower probe would take minutes to learn that the server is free again."""
 
 
-class RateGate:
-    """Paces the requests to one server, within one event loop.
+_STATE = struct.Struct("9d")
 
-    max_wait: the longest pause that doubles by itself, in seconds; 0 never paces. clock: seconds, monotonic. accepted:
-    requests that the server did not refuse for its rate, so that a caller sees whether waiting is of use.
+_folder: Path | None = None
+
+
+def share_gates(folder: str | Path) -> None:
+    """Let this process share its gates with all others of this machine that name the same folder."""
+    global _folder
+    _folder = Path(folder)
+
+
+def gate_of(url: str, max_wait: float) -> RateGate:
+    """The gate of a server, shared with other processes where `share_gates` was called."""
+    if _folder is None or fcntl is None:
+        return RateGate(max_wait)
+    return RateGate(max_wait, file=_folder / hashlib.sha256(url.encode()).hexdigest()[:32])
+
+
+class RateGate:
+    """Paces the requests to one server, within one event loop, and across processes where it has a file.
+
+    max_wait: the longest pause that doubles by itself, in seconds; 0 never paces. clock: seconds, monotonic, and with a
+    file the same for all processes of the machine. file: holds the state, which every process reads and writes under
+    a lock of the system, so that one that is killed leaves no lock behind. accepted: requests that the server did not
+    refuse for its rate, so that a caller sees whether waiting is of use.
     """
 
-    def __init__(self, max_wait: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, max_wait: float, clock: Callable[[], float] = time.monotonic, file: str | Path | None = None
+    ) -> None:
         self.accepted = 0
         self._max_wait = max_wait
         self._recovery = min(RECOVERY_SECONDS, max_wait)
@@ -45,6 +80,37 @@ class RateGate:
         self._pause = 0.0
         self._elapsed = 1.0  # seconds of the last epoch, its pause included
         self._reference = 0.0  # requests a second that the server took before the last refusal
+        self._path = file if fcntl is not None else None
+        self._file: FileIO | None = None
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    @contextmanager
+    def _shared(self) -> Iterator[None]:
+        """The state as all processes have it, to be read and changed."""
+        if self._path is None or fcntl is None:
+            yield
+            return
+        if self._file is None:
+            self._file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            self._file.seek(0)
+            if state := self._file.read(_STATE.size):
+                accepted, before, refusals, *times = _STATE.unpack(state)
+                self.accepted, self._accepted_before, self._refusals = int(accepted), int(before), int(refusals)
+                self._next, self._paused_until, self._since, self._pause, self._elapsed, self._reference = times
+            yield
+            counts = self.accepted, self._accepted_before, self._refusals
+            times = [self._next, self._paused_until, self._since, self._pause, self._elapsed, self._reference]
+            self._file.seek(0)
+            self._file.write(_STATE.pack(*counts, *times))
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     @property
     def rate(self) -> float | None:
@@ -61,25 +127,33 @@ class RateGate:
 
     async def wait(self) -> float:
         """Wait until a request may be sent; return the time of sending, which `refused` takes."""
-        if not self._refusals:
+        if self._path is None and not self._refusals:
             return self._clock()
         async with self._turn:  # fair: in the order of arrival
-            while (seconds := max(self._paused_until, self._next) - self._clock()) > 0:
+            while True:
+                with self._shared():
+                    now = self._clock()
+                    seconds = max(self._paused_until, self._next) - now
+                    if seconds <= 0:
+                        rate = self.rate
+                        self._next = max(now, self._paused_until) + (1 / rate if rate else 0.0)
+                        return now
                 await asyncio.sleep(seconds)
-            now = self._clock()
-            rate = self.rate
-            self._next = max(now, self._paused_until) + (1 / rate if rate else 0.0)
-            return now
 
     def taken(self, sent: float) -> None:
         """Count a request that was not refused. sent: when it was sent."""
-        self.accepted += 1
-        if self._refusals and sent <= self._since:  # in flight at the last refusal: it belongs to the epoch before
-            self._accepted_before += 1
-            self._reference += 1 / self._elapsed
+        with self._shared():
+            self.accepted += 1
+            if self._refusals and sent <= self._since:  # in flight at the last refusal: it belongs to the epoch before
+                self._accepted_before += 1
+                self._reference += 1 / self._elapsed
 
     def refused(self, sent: float, pause: float) -> None:
         """Pause all requests for at least `pause` seconds. sent: when the refused request was sent."""
+        with self._shared():
+            self._refuse(sent, pause)
+
+    def _refuse(self, sent: float, pause: float) -> None:
         now, announced = self._clock(), pause
         accepted = self.accepted - self._accepted_before
         # Where nothing was taken since the last pause, that was too short: the next is twice as long.

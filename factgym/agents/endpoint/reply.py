@@ -13,6 +13,7 @@ import json
 import math
 import re
 import time
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
@@ -52,13 +53,25 @@ _MAX_TOKENS_TOO_LARGE = tuple(
 _ABOUT_TOOLS = re.compile(r"\btool|function[ _]call", re.IGNORECASE)
 _NO_TOOLS = re.compile(r"\btools?\b.{0,60}(?:requires?|support|implement|--jinja)", re.IGNORECASE | re.DOTALL)
 _CAUSES = {401: "authentication", 403: "authentication", 404: "not_found", 402: "quota", 429: "rate_limit"}
+_LOADING = re.compile(r"\bloading\b", re.IGNORECASE)
+"""Wording of llama.cpp's server, with status 503, while it loads its model."""
+
+_BAD_REQUEST_CAUSES = (
+    (
+        re.compile(r"no connected db|authentication error|(?:invalid|incorrect) api key", re.IGNORECASE),
+        "authentication",
+    ),
+    (re.compile(r"invalid model name", re.IGNORECASE), "not_found"),
+)
+"""Wordings of LiteLLM's proxy, which answers a wrong key and a model that it does not have with status 400."""
+
 MALFORMED_CALL = "malformed_call"
 """Cause of an error by which a server answers the model's own malformed tool call."""
 
 _MALFORMED_CALL_CODE = "tool_use_failed"
 _MALFORMED_CALL = re.compile(
     r"does not match the expected .{0,80}format|failed to parse input at pos \d|failed to call a function"
-    r"|tool call validation failed",
+    r"|tool call validation failed|unexpected empty grammar stack after accepting piece",
     re.IGNORECASE | re.DOTALL,
 )
 """Wordings of llama.cpp (status 500) and Groq (status 400)."""
@@ -90,7 +103,9 @@ class Fault:
     cause: a code of `PolicyError`, or "overflow" where the prompt does not fit. message: the server's words. again:
     whether a retry can help. retry_after: seconds that the server asks to wait. reply_tokens: tokens that the reply may
     have so that the prompt fits (0: unknown, leave `max_tokens` out); None where the prompt itself is too long.
-    about_tools: the server cannot take tools. setting: the key of the request that the server does not take. generation: the model's own text, where the fault is its malformed call.
+    about_tools: the server cannot take tools. setting: the key of the request that the server does not take.
+    generation: the model's own text, where the fault is its malformed call. away: there is no server now: none takes the
+    connection, a proxy says so (502), or it is loading its model.
     """
 
     cause: str
@@ -102,6 +117,7 @@ class Fault:
     about_tools: bool = field(default=False, compare=False)
     setting: str = field(default="", compare=False)
     generation: str = ""
+    away: bool = field(default=False, compare=False)
 
 
 def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fault:
@@ -124,11 +140,14 @@ def fault_of_status(status: int, headers: Mapping[str, str], body: bytes) -> Fau
     cause = _CAUSES.get(status, "server" if status >= 500 or status in _RETRIED_STATUS else "bad_request")
     if cause == "bad_request" and _HTTPS_PORT.search(text):
         return Fault("connection", f"{message}; the server speaks HTTPS: write https://", fatal=True)
+    if cause == "bad_request":
+        cause = next((cause for wording, cause in _BAD_REQUEST_CAUSES if wording.search(text)), cause)
     again = cause in ("server", "rate_limit")
     fatal = cause in ("authentication", "not_found")
     setting = _refused_setting(text, body) if cause == "bad_request" else ""
     wait = requested_wait(headers) if again else None
-    return Fault(cause, message, again, fatal, wait, about_tools=about_tools, setting=setting)
+    away = status == 502 or (status == 503 and bool(_LOADING.search(text)))
+    return Fault(cause, message, again, fatal, wait, about_tools=about_tools, setting=setting, away=away)
 
 
 def _refused_setting(text: str, body: bytes) -> str:
@@ -262,7 +281,7 @@ def read_reply(body: bytes, keep_reasoning: bool = False) -> ChatReply | Fault:
     """Read an answer with HTTP status 200. keep_reasoning: leave `<think>` in the content."""
     try:
         try:
-            data = _decode(body.decode("utf-8"))
+            data = _decode(body.removeprefix(BOM_UTF8).decode("utf-8"))
         except (ValueError, RecursionError):
             raise _BadReplyError("the reply is not JSON") from None
         if not isinstance(data, dict):
@@ -321,7 +340,9 @@ def _read_message(raw: dict[str, Any], keep_reasoning: bool) -> Message:
     content: Any = raw.get("content")
     if isinstance(content, list):
         parts = [
-            part if isinstance(part, str) else part.get("text") for part in content if isinstance(part, (str, dict))
+            part if isinstance(part, str) else part.get("text") or part.get("refusal")
+            for part in content
+            if isinstance(part, (str, dict))
         ]
         content = "".join(text for text in parts if isinstance(text, str))
     elif content is not None and not isinstance(content, str):
@@ -424,7 +445,7 @@ _MAX_CHOICE_CALLS = 4 * _MAX_CALLS
 
 def is_stream(body: bytes) -> bool:
     """Whether a body is a stream of events, whatever its type says: a JSON document begins otherwise."""
-    return body.lstrip()[:6].startswith((b"data:", b"event:", b":"))
+    return body.removeprefix(BOM_UTF8).lstrip()[:6].startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
 def completion_of_stream(body: bytes, arrivals: Sequence[tuple[int, float]] = ()) -> bytes:

@@ -38,7 +38,8 @@ class EndpointSettings(Sampling):
 
     api_key_env: the environment variable that holds the key. timeout: seconds of one request. max_retries: repeated
     requests for one reply, at most. max_wait: the longest single wait before one, in seconds; a server that asks for
-    more ends the episode. connections: requests in flight at once. send_seed: send each turn's seed. top_logprobs:
+    more ends the episode. max_outage: seconds for which a server that has answered before may be gone; until then, failed
+    requests use up no retries. connections: requests in flight at once. send_seed: send each turn's seed. top_logprobs:
     alternatives for each token, where the server gives them, stored in the record's notes. extra_body: further keys of
     the request, such as `{"chat_template_kwargs": {…}}`. stream: ask for replies as streams, which records the time to the
     first token; servers that give nothing else get it unasked.
@@ -48,6 +49,7 @@ class EndpointSettings(Sampling):
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 120.0
     max_retries: Annotated[int, Field(ge=0, le=100)] = 6
     max_wait: NonNegative = 60.0
+    max_outage: NonNegative = 180.0
     connections: AtLeastOne = 1024
     send_seed: bool = True
     top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0

@@ -41,7 +41,7 @@ METRICS = "metrics.json"  # written last: a round that has it is finished
 _FREE_KEYS = frozenset({"python", "platform", "caveats"})
 _FREE_AGENT_SETTINGS = frozenset(
     f"agent_details.{name}"
-    for name in ("base_url", "api_key_env", "timeout", "max_retries", "max_wait", "connections")
+    for name in ("base_url", "api_key_env", "timeout", "max_retries", "max_wait", "max_outage", "connections")
 )
 """Settings of an endpoint about reaching it: none of them changes an answer."""
 
