@@ -67,9 +67,7 @@ def evaluate(
     values = options.parse_settings(agent_set, "--agent-set", **model)
     agent = agent or honest_baseline(env)
     policy = find_agent(agent, env, values)
-    environment = options.chosen_tasks(
-        options.make_env(env, settings, split=split, reward=reward, path=path), tasks, ray, workers
-    )
+    environment = options.chosen_tasks(options.make_env(env, settings, split=split, reward=reward, path=path), tasks)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     table = read_prices(prices) if prices else None
     engine = options.rollout_engine(agent, values, workers, ray, ray_workers, ray_gpus)

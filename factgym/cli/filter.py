@@ -75,7 +75,7 @@ def filter_command(
     chosen = {*options.parse_settings(settings), *entry.kwargs}
     prompt = ["prompt=train"] if "prompt" in entry.load().Config.model_fields and "prompt" not in chosen else []
     environment = options.make_env(env, [*(settings or []), *prompt], split=split, reward=reward, path=path)
-    environment = options.chosen_tasks(environment, tasks, ray, workers)
+    environment = options.chosen_tasks(environment, tasks)
     engine = options.rollout_engine(agent, values, workers, ray, ray_workers, ray_gpus)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
     rollouts = {"n": n, "seed": seed, "limits": limits, "resume": resume, "engine": engine}

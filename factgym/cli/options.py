@@ -80,13 +80,10 @@ def make_env(env_id: str, settings: KeyValues = None, **overrides: Any) -> Env[A
     return make(env_id, **parse_settings(settings, **overrides))
 
 
-def chosen_tasks(env: Env[Any], tasks: Path | None, ray: str | None, workers: int | None) -> Env[Any]:
+def chosen_tasks(env: Env[Any], tasks: Path | None) -> Env[Any]:
     """The environment over the tasks of a file, all of them without one."""
     if tasks is None:
         return env
-    if ray is not None or workers is not None:
-        option = "--workers" if ray is None else "--ray"
-        raise ConfigError(f"--tasks chooses tasks in this process, and workers build their own: leave out {option}")
     from factgym.training.difficulty_filter import only, read_tasks
 
     return only(env, read_tasks(tasks))

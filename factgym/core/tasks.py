@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
@@ -194,3 +195,45 @@ class TaskList(LazyTaskSet[MadeT]):
 
 def _task_list(fingerprint: str, tasks: tuple[Any, ...]) -> TaskList[Any]:
     return shared(("task list", fingerprint), lambda: TaskList(tasks))
+
+
+class Subset:
+    """The tasks of a set with the given ids, in their order. Raises ConfigError for an id that is not in the set.
+
+    Every other attribute (such as a corpus or a counter) is the set's. ids: of the tasks.
+    """
+
+    def __init__(self, tasks: TaskSet[Any], ids: Sequence[str]) -> None:
+        if not ids:
+            raise ConfigError("no task is chosen: the list of ids is empty")
+        self._tasks = tasks
+        self.ids = tuple(ids)
+        self._indices = [tasks.index_of(task_id) for task_id in ids]
+        self._positions: dict[str, int] = {}
+        for position, task_id in enumerate(ids):
+            if self._positions.setdefault(task_id, position) != position:
+                raise ConfigError(f"task {task_id!r:.80} is chosen twice")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # copying looks attributes up before `__init__` has set any
+            raise AttributeError(name)
+        return getattr(self._tasks, name)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+    def __getitem__(self, index: int) -> Any:
+        if not 0 <= index < len(self):
+            raise IndexError(f"there is no task {index}: the set has {len(self)}")
+        return self._tasks[self._indices[index]]
+
+    def index_of(self, task_id: str) -> int:
+        """The position of a task id. Raises ConfigError for an id that is not in the set."""
+        if task_id not in self._positions:
+            raise ConfigError(f"task {task_id!r:.80} is none of the {len(self)} that were chosen")
+        return self._positions[task_id]
+
+    def fingerprint(self) -> str:
+        """A short text that differs whenever the content differs."""
+        content = json.dumps([self._tasks.fingerprint(), list(self._positions)])
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]

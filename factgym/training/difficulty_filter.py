@@ -8,7 +8,6 @@ writes the selection; each file whole or not at all. `only` restricts an environ
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +20,8 @@ from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import Engine, collect
 from factgym.agents.runs.files import FILTER_SUMMARY, write_bytes, write_json, write_lines
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, DataError
-from factgym.core.tasks import TaskSet
+from factgym.core.errors import DataError
+from factgym.core.tasks import Subset
 
 KEPT, TASKS, SUMMARY = "kept.jsonl", "tasks.txt", FILTER_SUMMARY
 
@@ -104,54 +103,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-class Subset:
-    """The tasks of a set with the given ids, in their order. Raises ConfigError for an id that is not in the set.
-
-    Every other attribute (such as a corpus or a counter) is the set's.
-    """
-
-    def __init__(self, tasks: TaskSet[Any], ids: Sequence[str]) -> None:
-        if not ids:
-            raise ConfigError("no task is chosen: the list of ids is empty")
-        self._tasks = tasks
-        self._indices = [tasks.index_of(task_id) for task_id in ids]
-        self._positions: dict[str, int] = {}
-        for position, task_id in enumerate(ids):
-            if self._positions.setdefault(task_id, position) != position:
-                raise ConfigError(f"task {task_id!r:.80} is chosen twice")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # copying looks attributes up before `__init__` has set any
-            raise AttributeError(name)
-        return getattr(self._tasks, name)
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def __getitem__(self, index: int) -> Any:
-        if not 0 <= index < len(self):
-            raise IndexError(f"there is no task {index}: the set has {len(self)}")
-        return self._tasks[self._indices[index]]
-
-    def index_of(self, task_id: str) -> int:
-        """The position of a task id. Raises ConfigError for an id that is not in the set."""
-        if task_id not in self._positions:
-            raise ConfigError(f"task {task_id!r:.80} is none of the {len(self)} that were chosen")
-        return self._positions[task_id]
-
-    def fingerprint(self) -> str:
-        """A short text that differs whenever the content differs."""
-        content = json.dumps([self._tasks.fingerprint(), list(self._positions)])
-        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
 def only(env: Env[Any], ids: Sequence[str]) -> Env[Any]:
     """Restrict an environment to these tasks, in place, and return it.
 
-    Raises ConfigError for an unknown id. Workers of a cluster build environments anew and cannot use it.
+    Raises ConfigError for an unknown id.
     """
     env.tasks = Subset(env.tasks, ids)
-    env.spec = None  # the arguments of `make` no longer determine the tasks
     return env
 
 

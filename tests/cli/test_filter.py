@@ -128,7 +128,6 @@ def test_a_model_samples_as_the_papers_filter():
         (("--tasks", "nowhere.txt"), "cannot be read"),
         (("--set", "sise=3"), "size"),
         (("--agent-set", "oops"), "KEY=VALUE"),
-        (("--ray", "auto", "--tasks", "t.txt"), "leave out --ray"),
     ],
 )
 def test_bad_input_names_the_fix(args: tuple[str, ...], message: str):

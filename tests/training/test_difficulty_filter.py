@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from factgym.agents.cluster.worker import recipe_of
 from factgym.agents.difficulty import Buckets, DifficultyBand, find_rule, select
 from factgym.core.errors import ConfigError, DataError
 from factgym.training.difficulty_filter import only, read_tasks, write_selection
@@ -256,7 +257,7 @@ def test_a_part_of_the_tasks_plays_like_the_whole():
     assert part.episode.index == 1
     assert part.tasks.fingerprint() != whole.tasks.fingerprint()
     assert copy.deepcopy(part).tasks is part.tasks
-    assert part.spec is None, "nothing may build it anew from what `make` was told"
+    assert recipe_of(part, "nli", {}).tasks == tuple(ids), "workers build it from what `make` was told, and these"
     again = pickle.loads(pickle.dumps(part.tasks))
     assert again[2].id == ids[2]
     with pytest.raises(ConfigError, match="none of the 3"):

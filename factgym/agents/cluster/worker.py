@@ -23,17 +23,20 @@ from factgym.agents.rollout.jobs import Job
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
 from factgym.core.registry import EnvSpec, make, register, spec
+from factgym.core.tasks import Subset
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """entry: the environment's registration. config: the arguments of `make`. agent, settings: those of `find_agent`.
 
-    file: of a user's agent; its absolute path and its text. folder: of relative paths.
+    tasks: ids of those that the run chose; None for all. file: of a user's agent; its absolute path and its text. folder:
+    of relative paths.
     """
 
     entry: EnvSpec
     config: Mapping[str, Any]
+    tasks: tuple[str, ...] | None
     agent: str
     settings: Mapping[str, Any]
     file: tuple[str, str] | None
@@ -45,6 +48,7 @@ def recipe_of(env: Env[Any], agent: str, settings: Mapping[str, Any]) -> Recipe:
     if env.spec is None:
         raise ConfigError(f"{env.env_spec.id!r} was not built by factgym.make, so other machines cannot build it")
     config = {name: value for name, value in env.spec.kwargs.items() if name != "env_id"}
+    tasks = env.tasks.ids if isinstance(env.tasks, Subset) else None
     file = None
     if ".py:" in agent and not is_model(agent):
         path = Path(agent.rpartition(":")[0]).absolute()
@@ -52,7 +56,7 @@ def recipe_of(env: Env[Any], agent: str, settings: Mapping[str, Any]) -> Recipe:
             file = str(path), path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"{path} cannot be read ({error})") from None
-    return Recipe(env.env_spec, config, agent, dict(settings), file, str(Path.cwd()))
+    return Recipe(env.env_spec, config, tasks, agent, dict(settings), file, str(Path.cwd()))
 
 
 def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
@@ -64,6 +68,8 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
         options = {name: getattr(entry, name) for name in ("version", "kwargs", "fixed", "agents")}
         register(entry.id, entry.entry_point, entry.summary, **options)
     env = make(entry.versioned, **recipe.config)
+    if recipe.tasks is not None:
+        env.tasks = Subset(env.tasks, recipe.tasks)
     agent = recipe.agent
     if recipe.file is not None:
         path, text = Path(recipe.file[0]), recipe.file[1]
