@@ -78,7 +78,7 @@ class Source:
         for index, episode in self._read():
             run = self.runs[index[0]]
             try:
-                validate(episode)
+                validate(episode, parsed=True)
             except DataError as error:
                 task = f"task {episode['task']!r:.80} sample {episode.get('sample')!r:.20}"
                 raise DataError(f"{run.folder}, episode {index[1] + 1} ({task}): {error}") from None

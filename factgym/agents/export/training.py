@@ -71,10 +71,14 @@ def export_sft(
     """
     options = options or SftOptions()
     source, summary = Source(runs, mixed, options.allow_oracle, options.allow_evaluation_split), Summary(out, "line")
-    with atomic_file(out, force) as file, tempfile.TemporaryFile(dir=Path(file.name).parent) as spool:
-        for start, size in _choose(source, options, summary, spool):
-            spool.seek(start)
-            file.write(spool.read(size))
+    with atomic_file(out, force) as file:
+        if options.best is None:  # lines are final as they come
+            _choose(source, options, summary, file)
+        else:
+            with tempfile.TemporaryFile(dir=Path(file.name).parent) as spool:
+                for start, size in _choose(source, options, summary, spool):
+                    spool.seek(start)
+                    file.write(spool.read(size))
         summary.check_not_empty()
     return summary
 
@@ -90,6 +94,7 @@ def _choose(source: Source, options: SftOptions, summary: Summary, spool: IO[byt
     """
     by_task: dict[Hashable, list[tuple[float, Span, int]]] = defaultdict(list)
     digests: set[bytes] = set()
+    start = 0
     for _, episode in source.first_pass():
         summary.episodes += 1
         reason = options.objection(episode)
@@ -105,7 +110,8 @@ def _choose(source: Source, options: SftOptions, summary: Summary, spool: IO[byt
             summary.left_out[reason] += 1
         else:
             task = (episode["env"], episode["version"], episode["split"], episode["task"])
-            span = spool.tell(), spool.write(b"".join(lines))
+            span = start, spool.write(b"".join(lines))
+            start += span[1]
             by_task[task].append((episode["reward"]["total"], span, len(lines)))
     if options.best is not None:
         for ranked in by_task.values():

@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isinf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -248,12 +249,24 @@ def _check_episode(episode: Mapping[str, Any], where: str) -> None:
     require(isinstance(reward.get("metrics", {}), dict), "the reward's 'metrics' must be an object")
 
 
-def _json_object(data: bytes, where: str) -> dict[str, Any]:
-    def refuse_constant(name: str) -> NoReturn:
-        raise ValueError(f"{name} is no JSON number")
+def _refuse_number(text: str) -> NoReturn:
+    raise ValueError(f"{text:.40} is no JSON number")
 
+
+def _finite(text: str) -> float:
+    """Parse a number. Raises ValueError where it is beyond those of IEEE 754's double precision."""
+    number = float(text)
+    if isinf(number):
+        _refuse_number(text)
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_number, parse_float=_finite)
+
+
+def _json_object(data: bytes, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(data.decode(), parse_constant=refuse_constant)
+        value = _DECODER.decode(data.decode())
     except UnicodeDecodeError as error:
         raise DataError(f"{where}: not UTF-8 (byte {error.start})") from None
     except json.JSONDecodeError as error:

@@ -34,10 +34,13 @@ def schema() -> dict[str, Any]:
     return copy.deepcopy(cast(dict[str, Any], _validator().schema))
 
 
-def validate(record: Mapping[str, Any]) -> None:
-    """Check a record. Raises DataError that names the path of the first fault."""
+def validate(record: Mapping[str, Any], *, parsed: bool = False) -> None:
+    """Check a record. Raises DataError that names the path of the first fault.
+
+    parsed: it was read from a file, whose numbers are checked as they are parsed.
+    """
     error = None if _fits()(record) else next(_validator().iter_errors(record), None)
-    path, message = _explain(error) if error is not None else next(_faults(record), ("", ""))
+    path, message = _explain(error) if error is not None else next(_faults(record, parsed), ("", ""))
     if message:
         raise DataError(f"{path or 'the record'}: {message} (see {_FILE} of factgym.agents.runs)")
 
@@ -69,7 +72,7 @@ def path_text(steps: Sequence[str | int]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def _faults(record: Mapping[str, Any]) -> Iterator[Fault]:
+def _faults(record: Mapping[str, Any], parsed: bool) -> Iterator[Fault]:
     """Faults of a record that fits the schema."""
     yield from _turn_faults(record)
     for number, (index, start, end, _) in enumerate((record["reward"] or {}).get("spans", ())):
@@ -78,7 +81,7 @@ def _faults(record: Mapping[str, Any]) -> Iterator[Fault]:
             yield where, f"{index} is not the index of a policy's message"
         elif not start <= end <= len(message_text(record["messages"][index])):
             yield where, f"[{start}, {end}) lies outside of message {index}"
-    if not _is_finite(record):
+    if not parsed and not _is_finite(record):
         yield from _not_finite(record, [])
 
 
