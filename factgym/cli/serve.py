@@ -119,15 +119,16 @@ def _serve_asgi(application: Any, text: str, host: str, port: int, token: str | 
 def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int, token: str | None) -> None:
     """Serve a corpus to clients of the Model Context Protocol."""
     from factgym.corpora.build import read_passages
-    from factgym.integrations.mcp_corpus import CorpusServer, serve_http, serve_stdio
+    from factgym.integrations.mcp import run_http, run_stdio
+    from factgym.integrations.mcp_corpus import CorpusServer
     from factgym.tools.evidence import PassageLibrary
 
     passages = read_passages(corpus)
     server = CorpusServer(PassageLibrary(passages, index))  # type: ignore[arg-type]
     if transport == "stdio":
-        asyncio.run(serve_stdio(server))
+        asyncio.run(run_stdio(server))
         return
-    asyncio.run(serve_http(server, host, port, _announce(f"Serving {len(passages):,} passages", host, token), token))
+    asyncio.run(run_http(server, host, port, _announce(f"Serving {len(passages):,} passages", host, token), token))
 
 
 @serve_app.command("openenv")

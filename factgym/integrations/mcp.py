@@ -27,7 +27,7 @@ from factgym.agents.runs.write import RunWriter
 from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
-from factgym.core.messages import Message
+from factgym.core.messages import Message, ToolSchema
 from factgym.integrations.frameworks import framework_import, serve_app, with_token
 from factgym.integrations.session import Session, message_texts, play_oracle
 
@@ -40,7 +40,7 @@ with framework_import("MCP", "mcp", "mcp", "mcp_types"):
     from mcp.shared.exceptions import MCPError
     from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-__all__ = ["Episodes", "FactServer", "serve_http", "serve_stdio"]
+__all__ = ["Episodes", "FactServer", "protocol_tools", "run_http", "run_stdio", "serve_http", "serve_stdio"]
 
 PROMPT = "task"
 REPLY = "reply"
@@ -174,15 +174,7 @@ class Rollout:
         """The tools that are open; none when the episode is over."""
         if self.session.done:
             return []
-        functions = [schema["function"] for schema in self.session.tools()]
-        tools = [
-            types.Tool(
-                name=function["name"],
-                description=function.get("description"),
-                input_schema=dict(function["parameters"]),
-            )
-            for function in functions
-        ]
+        tools = protocol_tools(self.session.tools())
         return [*tools, _REPLY_TOOL] if self.episodes.text_answers else tools
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> tuple[types.CallToolResult, bool]:
@@ -324,6 +316,16 @@ class FactServer(Server[Any]):
         return types.GetPromptResult(messages=_prompt_messages(self.rollout_of(ctx).session.messages))
 
 
+def protocol_tools(schemas: Sequence[ToolSchema]) -> list[types.Tool]:
+    """Return tools as the protocol describes them."""
+    return [
+        types.Tool(
+            name=function["name"], description=function.get("description"), input_schema=dict(function["parameters"])
+        )
+        for function in (schema["function"] for schema in schemas)
+    ]
+
+
 def _prompt_messages(messages: Sequence[Message]) -> list[types.PromptMessage]:
     """The messages in the protocol's two roles: system texts lead the first, calls and their answers become text."""
     system = [message for message in messages if message["role"] == "system"]
@@ -387,9 +389,16 @@ async def serve_http(
             await asyncio.sleep(min(idle_seconds / 4, 60.0))
             episodes.end_idle(idle_seconds)
 
-    app = FactServer(episodes).streamable_http_app(host=host)
     watching = asyncio.create_task(watch())
     try:
-        await serve_app(with_token(app, token), host, port, lambda url: ready(f"{url}/mcp"))
+        await run_http(FactServer(episodes), host, port, ready, token)
     finally:
         watching.cancel()
+
+
+async def run_http(
+    server: Server[Any], host: str, port: int, ready: Callable[[str], None], token: str | None = None
+) -> None:
+    """Serve streamable HTTP at `/mcp`, as `serve_http`."""
+    app = with_token(server.streamable_http_app(host=host), token)
+    await serve_app(app, host, port, lambda url: ready(f"{url}/mcp"))

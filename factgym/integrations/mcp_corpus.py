@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import factgym
 from factgym.core.calls import ToolCall
 from factgym.core.errors import FactgymError
 from factgym.core.strict_json import StrictJsonError, plain_json
-from factgym.integrations.frameworks import framework_import, serve_app, with_token
-from factgym.integrations.mcp import run_stdio
+from factgym.integrations.frameworks import framework_import
+from factgym.integrations.mcp import protocol_tools
 from factgym.tools.evidence import EvidenceState, PassageLibrary, list_passages, read, search
 from factgym.tools.toolbox import Toolbox
 
@@ -24,7 +23,7 @@ with framework_import("MCP", "mcp", "mcp", "mcp_types"):
     import mcp_types as types
     from mcp.server import Server
 
-__all__ = ["CorpusServer", "serve_http", "serve_stdio"]
+__all__ = ["CorpusServer"]
 
 _TOOLBOX = Toolbox((list_passages, search, read))
 _INSTRUCTIONS = (
@@ -48,17 +47,7 @@ class CorpusServer(Server[Any]):
         self.library = library
 
     async def _list_tools(self, ctx: Any, params: Any) -> types.ListToolsResult:
-        functions = [schema["function"] for schema in _TOOLBOX.schemas()]
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=function["name"],
-                    description=function["description"],
-                    input_schema=dict(function["parameters"]),
-                )
-                for function in functions
-            ]
-        )
+        return types.ListToolsResult(tools=protocol_tools(_TOOLBOX.schemas()))
 
     async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         text, is_error = await asyncio.to_thread(self._call, params.name, params.arguments or {})
@@ -75,21 +64,3 @@ class CorpusServer(Server[Any]):
             _log.error("%s failed: %s", name, error)
             return "Error (unavailable): the search is not available now; try again later.", True
         return result.text, result.error is not None
-
-
-async def serve_stdio(server: CorpusServer) -> None:
-    """Serve the one client at the other end of this process's standard streams, until it hangs up."""
-    await run_stdio(server)
-
-
-async def serve_http(
-    server: CorpusServer,
-    host: str,
-    port: int,
-    ready: Callable[[str], None] = lambda url: None,
-    token: str | None = None,
-) -> None:
-    """Serve streamable HTTP at `/mcp` until the process receives SIGINT or SIGTERM. port: 0 for a free port."""
-    await serve_app(
-        with_token(server.streamable_http_app(host=host), token), host, port, lambda url: ready(f"{url}/mcp")
-    )

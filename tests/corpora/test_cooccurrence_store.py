@@ -157,7 +157,7 @@ def test_a_later_version_is_recognised(complete: Path, tmp_path: Path) -> None:
 def test_damage_in_large_sections_is_an_error_or_a_wrong_count_never_a_crash(
     complete: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sections that opening does not read through: whatever stands in them, counting stays inside its arrays."""
+    """Sections that opening does not read through: whatever they hold, counting stays inside its arrays."""
     if engine == "numba":
         pytest.importorskip("numba", reason="needs the extra 'counting'")
     monkeypatch.setattr("factgym.corpora.cooccurrence.store._CHECKED_BYTES", 0)

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.strategies import Example
-from factgym.corpora.documents import read_folder
+from factgym.corpora.documents import Document, read_folder
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.document_claims import MAX_DECOY_COVERAGE, DocumentClaims, coverage
@@ -225,13 +226,19 @@ def test_questions() -> None:
     assert "“invoice” and “interest”" in compose_question("Fees", "Fees", "An unpaid invoice bears interest.", rng)
 
 
+@cache  # a plan takes seconds of CPU
+def real_claims(folder: Path, glob: str) -> tuple[tuple[Document, ...], DocumentClaims]:
+    """Documents of a real folder, 32 contracts at most, and claims of all their sentences."""
+    documents = read_folder(folder, glob=glob).documents[: 32 if glob == "*.txt" else None]
+    return documents, DocumentClaims(documents, split="all")
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), POLICIES)
 def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
-    documents = read_folder(data_dir / name, glob=glob).documents
-    claims = DocumentClaims(documents, split="all")
+    documents, claims = real_claims(data_dir / name, glob)
     assert len(claims) >= 300
-    if name == POLICIES[0][0]:  # a plan takes a second of CPU
+    if name == POLICIES[0][0]:
         assert all(len(DocumentClaims(documents, split=split)) >= 0.4 * len(claims) for split in ("train", "test"))
     examples = claims[:150]
     for example in examples:
@@ -250,7 +257,7 @@ def test_real_folders(data_dir: Path, name: str, glob: str) -> None:
 
 @pytest.mark.data
 def test_faithful_claims_are_not_all_copies(data_dir: Path) -> None:
-    claims = DocumentClaims(read_folder(data_dir / "policies_github_site", glob="*.md").documents)
+    _, claims = real_claims(data_dir / "policies_github_site", "*.md")
     same = total = 0
     for example in claims[:200]:
         texts = {passage.id: passage.text for passage in example.passages}
@@ -293,7 +300,7 @@ def quoted(claims: DocumentClaims) -> set[str]:
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "glob"), [*POLICIES[:1], *POLICIES[4:]])
 def test_train_and_test_share_no_sentence(data_dir: Path, name: str, glob: str) -> None:
-    documents = read_folder(data_dir / name, glob=glob).documents[:24]
+    documents = read_folder(data_dir / name, glob=glob).documents[: 12 if glob == "*.txt" else 24]
     train, test = (quoted(DocumentClaims(documents, split=split, size=150)) for split in ("train", "test"))
     assert min(len(train), len(test)) >= 60
     assert train.isdisjoint(quoted(DocumentClaims(documents, split="test", size=150, seed=7)))
@@ -317,7 +324,7 @@ def test_sentences_are_split_by_their_text() -> None:
 
 @pytest.mark.data
 def test_kinds_of_change_and_their_number_for_each_sentence(data_dir: Path) -> None:
-    claims = DocumentClaims(read_folder(data_dir / "policies_automattic", glob="*.md").documents, split="all")
+    _, claims = real_claims(data_dir / "policies_automattic", "*.md")
     assert len(claims) >= 500  # 310 with flips, conditions and sixty phrases
     candidates = claims._planner.candidates
     kinds = {verdict: Counter(name for name, _ in candidates[verdict]) for verdict in VERDICTS}

@@ -143,7 +143,7 @@ def test_vendors_supervised_output_misses_the_unsupported_sentence():
 
 
 def test_vendors_gated_output_has_the_verdict_but_the_wrong_span():
-    """V = F = 1 now. The marked span stands in the answer but shares no character with the unsupported sentence."""
+    """V = F = 1 now. The marked span is in the answer but shares no character with the unsupported sentence."""
     span = "and procurement confirms the vendor record, and they must act within 2 business days."
     scored = score(
         VENDORS,

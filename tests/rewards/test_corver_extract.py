@@ -51,7 +51,7 @@ def test_the_papers_traced_sentences_have_the_same_query_words(traced: tuple[str
 @pytest.mark.parametrize(("text", "triplet"), FIGURE_7[:2])
 def test_the_single_sentences_of_figure_7_have_the_papers_queries(text: str, triplet: Triplet) -> None:
     published = {word.lower() for word in build_query(triplet) or ()}
-    # "New York" stands in the sentence where the published model writes "NY".
+    # "New York" is in the sentence where the published model writes "NY".
     assert {{"new": "ny", "york": "ny"}.get(word, word) for word in first_query(text) or ()} == published
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from functools import cache
 
 import pytest
 
@@ -13,9 +14,14 @@ from factgym.rewards.corver.extraction import find_extractor
 from factgym.rewards.corver.rubrics import CorverRules
 
 
-def tier(count: int, low: int, high: int) -> float:
+@cache
+def rules(low: int, high: int) -> CorverRules:
     rewards = {"none_reward": 0, "low_reward": 1, "middle_reward": 2, "high_reward": 3, "relation_reward": 0}
-    return CorverRules(low_count=low, high_count=high, unchecked_reward=0, **rewards).count_reward(count)
+    return CorverRules(low_count=low, high_count=high, unchecked_reward=0, **rewards)
+
+
+def tier(count: int, low: int, high: int) -> float:
+    return rules(low, high).count_reward(count)
 
 
 @pytest.mark.parametrize("seed", range(6))

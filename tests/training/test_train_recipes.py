@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import subprocess
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_factgym
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -227,6 +227,4 @@ def test_a_dry_run_prints_a_whole_recipe_and_writes_nothing(tmp_path: Path) -> N
 
 
 def command(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "factgym", "train", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
+    return run_factgym(["train", *words], cwd)

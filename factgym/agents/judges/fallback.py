@@ -39,7 +39,7 @@ class ContainmentJudge(_FallbackJudge):
     """
 
     name = "containment"
-    how = "the normalised answer stands in the evidence, word by word; the question is not read"
+    how = "the normalised answer is in the evidence, word by word; the question is not read"
     rubric = EVIDENCE_SUPPORT
 
     async def judge(self, case: Case) -> Judgement:

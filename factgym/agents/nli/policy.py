@@ -190,7 +190,11 @@ def run_together(
 def judge_statements(
     brief: EpisodeBrief, passages: Sequence[Passage], scorer: Callable[[], PairScorer], threshold: float
 ) -> _Scores:
-    """Judge the statements of an answer by the passages that were read, in two rounds of scores."""
+    """Judge the statements of an answer by the passages that were read.
+
+    Greedy forward selection of evidence: each near sentence and each window alone, then, while no set decides, the best
+    set of every size with each further sentence. The pairs of a round, of all statements, are scored together.
+    """
     evidence = build_evidence(passages)
     statements = [parse_statement(text) for text in split_statements(brief.answer)]
     nearest = [_nearest(evidence, statement) for statement in statements]

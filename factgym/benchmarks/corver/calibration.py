@@ -76,11 +76,6 @@ class CountCalibration:
         """Whether no jump goes down."""
         return all((jump.rise.value or 0.0) >= 0 for jump in self.jumps)
 
-    @property
-    def sure(self) -> bool:
-        """Whether every jump's interval lies above 0."""
-        return bool(self.jumps) and all(jump.rise.low is not None and jump.rise.low > 0 for jump in self.jumps)
-
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
         return {

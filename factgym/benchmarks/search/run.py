@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -421,9 +420,3 @@ def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = Non
         return "below" if high is not None and high < 0 and difference.n >= MIN_TASKS else "undecided"
     above = low is not None and low > 0 and mean > least and (gain is None or (gain.low is not None and gain.low > 0))
     return "gains" if above else "no gain"
-
-
-def random_strategies(space: StrategySpace, count: int, seed: int = 0) -> list[Strategy]:
-    """Return strategies drawn at random, for tests of a space."""
-    rng = random.Random(f"factgym random strategies {seed}")
-    return [space.draw(rng, changes=len(space.slots)) for _ in range(count)]

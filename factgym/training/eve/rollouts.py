@@ -149,7 +149,7 @@ _SHORT = {"evidence_present": "present", "evidence_verbatim": "verbatim"}
 # Reasons in `dropped.jsonl` and `metrics.json`.
 INVALID = "invalid: a part is empty, or the question holds its answer"
 LEAKED = "the question holds every word of its answer"
-UNPLACED = "the evidence stands in no document or search result"
+UNPLACED = "the evidence is in no document or search result"
 REPEATED = "a row before it is the same"
 LOW_VALUE = "V is below the least that is kept"
 
