@@ -69,6 +69,7 @@ def test_two_recipes_are_compared_in_pairs_of_tasks_and_seeds(tmp_path: Path) ->
             evaluation = folder / "evaluations/test/0-grpo"
             run = collect(factgym.make("toy"), find_agent(agent, "toy"), evaluation, n=6, k=2, seed=seed)
             totals[name].append(stats.tmean([episode["reward"]["total"] for episode in run.episodes()]))
+            (evaluation / "scores.json").write_text(json.dumps({"weights": {"answer": 1.0}}), "utf-8")
             runs[name].append(folder)
     out = tmp_path / "mini.json"
     arguments = ["--out", str(out), "--commit", "abc", "--against", "other", *map(str, runs["other"])]
@@ -78,6 +79,10 @@ def test_two_recipes_are_compared_in_pairs_of_tasks_and_seeds(tmp_path: Path) ->
     assert against["by_seed"]["reward"] == pytest.approx(expected, abs=1e-4)
     assert against["scores"]["reward"][0] == pytest.approx(stats.tmean(expected), abs=1e-4)
     assert min(expected) > 0
+    for folder in runs["other"]:
+        (folder / "evaluations/test/0-grpo/scores.json").write_text('{"weights": {}}', "utf-8")
+    others = {"other": runs["other"]}
+    assert "reward" not in stored_result(runs["mini"], "", "", others=others)["against"]["other"]["test"]["scores"]
     with pytest.raises(ConfigError, match="compared in pairs"):
         stored_result(runs["mini"], "", "", others={"other": runs["other"][:1]})
 

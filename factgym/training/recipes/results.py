@@ -18,7 +18,7 @@ from typing import Any
 
 from factgym.agents.runs.files import read_json, write_json
 from factgym.core.errors import ConfigError, FactgymError
-from factgym.training.recipes.evaluation import paired_differences
+from factgym.training.recipes.evaluation import SCORES, paired_differences
 from factgym.training.recipes.recipe import read_recipe, recipe_of
 from factgym.training.recipes.run import EVALUATIONS, RECIPE, RESULT, TEST, TRAIN, read_metrics
 
@@ -71,7 +71,7 @@ def _against(folders: Sequence[Path], seeds: Sequence[int], others: Sequence[Pat
         for seed, folder in zip(seeds, folders, strict=True):
             after, before = (_last_evaluation(run, split) for run in (folder, rivals[seed]))
             if after is not None and before is not None:
-                rows.append({name: list(value) for name, value in _pairs(before, after).items()})
+                rows.append(_pairs(before, after))
         if len(rows) == len(folders):
             names = [name for name in rows[0] if all(name in row for row in rows)]
             splits[split] = {
@@ -88,8 +88,13 @@ def _last_evaluation(folder: Path, split: str) -> Path | None:
     return path if path.is_dir() else None
 
 
-def _pairs(before: Path, after: Path) -> dict[str, tuple[float | None, ...]]:
-    return {name: (each.value, each.low, each.high) for name, each in paired_differences(before, after).items()}
+def _pairs(before: Path, after: Path) -> dict[str, list[float | None]]:
+    """Differences of the components, and of the reward where both recipes weigh them alike."""
+    weights = [read_json(folder / SCORES)["weights"] for folder in (before, after)]
+    differences = paired_differences(before, after)
+    if weights[0] != weights[1]:
+        del differences["reward"]
+    return {name: [each.value, each.low, each.high] for name, each in differences.items()}
 
 
 def over_seeds(estimates: Sequence[Sequence[float | None]]) -> list[float | None]:
