@@ -184,6 +184,9 @@ class Copier:
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 """A string, or an unclosed one up to the end of the text: it always matches, so no character is read twice."""
+_FLAT = re.compile(r'\{[^][{}"]*+(?:"[^"\\]*+"[^][{}"]*+)*+\}')
+"""An object of one level, whose strings have no escapes: it needs no scan for depth."""
+
 _BRACKETS = re.compile(rf"{_STRING}|[\[\]{{}}]", re.DOTALL)
 _TOKENS = re.compile(rf"{_STRING}|[\[\]{{}}:]|-?[0-9][0-9eE.+-]*+|-?(?:NaN|Infinity)", re.DOTALL)
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -267,7 +270,8 @@ class Reader:
         end = start
         if not self._shallow:
             # The scanner recurses as deep as the text nests, so depth is tested first.
-            end = self.closing(start, self.limits.max_depth) or len(self.text)
+            flat = _FLAT.match(self.text, start)
+            end = flat.end() if flat else self.closing(start, self.limits.max_depth) or len(self.text)
         try:
             value, stop = self._decode(self.text, start)
         except JSONDecodeError as error:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from factgym.core import strict_json
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import Limits, Reader, StrictJsonError, clean_text, loads, plain_json
 
@@ -270,3 +271,10 @@ def test_a_refused_value_is_named_by_its_path(value: object, code: str, path: st
 
 def test_the_longest_number_is_taken() -> None:
     assert plain_json([10**63, -(10**62)]) == [10**63, -(10**62)]
+
+
+@given(st.text(alphabet='{}[]":,a1\\ \n', max_size=40))
+def test_an_object_of_one_level_ends_where_its_brackets_close(text: str) -> None:
+    for start in range(len(text)):
+        if match := strict_json._FLAT.match(text, start):
+            assert match.end() == Reader(text).closing(start, max_depth=1)
