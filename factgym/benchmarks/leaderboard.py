@@ -10,6 +10,7 @@ from factgym.agents.runs.read import Run
 from factgym.benchmarks.comparison import SAME_MEMBERS, RunComparison, check_comparable, compare_with_first
 from factgym.benchmarks.formats import count, decimal, interval, signed
 from factgym.benchmarks.metrics import RunSummary
+from factgym.benchmarks.page import cut
 from factgym.benchmarks.report import Cell, Column, Link, Note, Part, Section, make_table
 from factgym.core.errors import ConfigError
 
@@ -44,7 +45,7 @@ class Board:
         """The settings that all runs have."""
         config = self.entries[0].run.manifest.get("config")
         values = config.items() if isinstance(config, Mapping) else ()
-        return ", ".join(f"{name}={value}" for name, value in values if value is not None)[:_MAX_SETTINGS_CHARS]
+        return cut(", ".join(f"{name}={value}" for name, value in values if value is not None), _MAX_SETTINGS_CHARS)
 
 
 def make_boards(entries: Sequence[Entry]) -> list[Board]:

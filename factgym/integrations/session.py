@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -18,6 +20,7 @@ from typing import Any
 
 from factgym.agents.resolve import scripted_agents
 from factgym.core.action import encode_json, parse_action
+from factgym.core.config import DATA_VARIABLE
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport, SpanCredit, Stop
 from factgym.core.errors import ConfigError, DataError
@@ -270,14 +273,20 @@ def training_config(env_id: str, config: Mapping[str, Any] | None = None, *, str
 
 
 def self_contained() -> list[str]:
-    """Ids of the environments that can be made without any argument, and so without any file."""
+    """Ids of the environments that can be made without any argument, and so without any file.
+
+    What FACTGYM_DATA names does not count: on another machine it is not there.
+    """
     env_ids = []
-    for env_id in list_envs():
-        try:
-            make(env_id)
-        except (ConfigError, DataError):
-            continue
-        env_ids.append(env_id)
+    data = os.environ.pop(DATA_VARIABLE, None)
+    try:
+        for env_id in list_envs():
+            with suppress(ConfigError, DataError):
+                make(env_id)
+                env_ids.append(env_id)
+    finally:
+        if data is not None:
+            os.environ[DATA_VARIABLE] = data
     return env_ids
 
 
