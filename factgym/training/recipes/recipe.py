@@ -37,7 +37,8 @@ class StageSettings(Settings):
     teaches small models to copy in a third of AdamW's steps. learning_rate: its highest value. schedule: of the learning rate after the warm-up.
     warmup_steps: over which it rises from 0. device_batch: rows that a device computes at once; smaller ones need less
     memory, and gradients are accumulated to the same step. save_every: steps between checkpoints, from which an
-    interrupted run continues. trl: further arguments of the stage's TRL configuration.
+    interrupted run continues. evaluate_every: steps between two evaluations on the validation split; None for those of
+    [evaluation]. trl: further arguments of the stage's TRL configuration.
 
     filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
     group of equal rewards teaches nothing; "failures" those that it fails, in turn by label and by component of the
@@ -54,6 +55,7 @@ class StageSettings(Settings):
     warmup_steps: Count = 10
     device_batch: AtLeastOne | None = None
     save_every: AtLeastOne = 50
+    evaluate_every: Count | None = None
     trl: dict[str, Any] = Field(default_factory=dict)
     filter: Literal["none", "learning_zone", "failures"] = "none"
     filter_data: str | None = None

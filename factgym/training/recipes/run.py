@@ -398,7 +398,8 @@ class _Training:
         env_config = self.tasks.env_config
         run = StageRun(self.recipe, stage, self.tasks.env, env_config, indices, folder, model, data)
         settings, held_out = self.recipe.evaluation, self.tasks.held_out(VALIDATION)
-        if settings.every and held_out is None:
+        every = settings.every if stage.evaluate_every is None else stage.evaluate_every
+        if every and held_out is None:
             warnings.warn(f"{self.recipe.env} has no {VALIDATION} split to evaluate on", stacklevel=2)
 
         def log(step: int, metrics: dict[str, Any]) -> None:
@@ -406,7 +407,7 @@ class _Training:
 
         def on_step_end(step: int, loaded: Loaded) -> None:
             self.progress.done = self.offset + step
-            if settings.every and held_out is not None and (step % settings.every == 0 or step == stage.steps):
+            if every and held_out is not None and (step % every == 0 or step == stage.steps):
                 self._evaluate(
                     loaded, held_out, VALIDATION, settings.tasks, f"{number}-{stage.kind}-{step:06}", number, step
                 )
