@@ -18,7 +18,7 @@ _ITERATIONS = 5
 _MATCHED_RMS = 0.2
 
 
-class MuonAdamW(torch.optim.Optimizer):
+class MuonAdamW(torch.optim.Optimizer):  # type: ignore[misc]
     """Muon with Nesterov momentum where `is_layer_matrix`, AdamW elsewhere; both without weight decay.
 
     lr: of both. momentum: of Muon. betas, eps: of AdamW.
@@ -39,18 +39,15 @@ class MuonAdamW(torch.optim.Optimizer):
         defaults = {"lr": lr, "momentum": momentum, "betas": betas, "eps": eps}
         super().__init__([group for group in groups if group["params"]], defaults)
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Update all weights that have a gradient."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            update = self._muon if group["muon"] else self._adamw
-            for weight in group["params"]:
-                if weight.grad is not None:
-                    update(weight, weight.grad, group)
+        loss = closure() if closure is not None else None
+        with torch.no_grad():
+            for group in self.param_groups:
+                update = self._muon if group["muon"] else self._adamw
+                for weight in group["params"]:
+                    if weight.grad is not None:
+                        update(weight, weight.grad, group)
         return loss
 
     def _muon(self, weight: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]) -> None:
