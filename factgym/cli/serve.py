@@ -288,7 +288,7 @@ def serve_check(
     limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
     checkers = _checkers(folders, agent, settings, concurrency, calibration)
     server = CheckServer(checkers, limits=limits, token=token)
-    asyncio.run(serve_asgi(server.app, host, port, _announce("Checking texts", host, token)))
+    asyncio.run(serve_asgi(server.app, host, port, _announce("Serving checks of texts", host, token)))
 
 
 def _checkers(
