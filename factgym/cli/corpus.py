@@ -260,6 +260,10 @@ def index(
         int, typer.Option(min=1, help="Memory of all workers together, beside Python itself.")
     ] = 1024,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one for each core.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Read and merge on a Ray cluster: HOST:PORT, auto or local."),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--anew", help="Resume an interrupted build, or begin anew.")
     ] = True,
@@ -268,6 +272,7 @@ def index(
     """Build an index. It appears when it is complete; the same command resumes an interrupted build."""
     from rich.console import Console
 
+    from factgym.agents.cluster.encoding import building_on_ray
     from factgym.corpora.cooccurrence import build_index
     from factgym.corpora.cooccurrence.engine import wait_for_kernels
     from factgym.corpora.cooccurrence.sources import Source
@@ -275,7 +280,9 @@ def index(
     if out.exists() and not force:
         raise ConfigError(f"{out} exists: name another file, or replace it with --force")
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
-    corpus = Source(source, form=form, text_key=text_key, unit=unit, skip_bad=skip_bad)
+    corpus = Source(
+        source if ray is None else source.absolute(), form=form, text_key=text_key, unit=unit, skip_bad=skip_bad
+    )
     files, parts = len({part.file for part in corpus.parts}), len(corpus.parts)
     size = f"{corpus.bytes / 1e6:,.1f} MB"
     console.print(f"{files:,} file{'s' * (files != 1)}, {size}, in {parts:,} part{'s' * (parts != 1)}")
@@ -284,10 +291,13 @@ def index(
         console.print(f"ignored: {len(corpus.ignored):,} ({names})")
     started = time.monotonic()
     try:
-        with _BuildDisplay(console, "") as display:
-            built = build_index(
-                corpus, out, memory_mb=memory_mb, workers=workers, case=case, resume=resume, progress=display.watch
-            )
+        with ExitStack() as stack, _BuildDisplay(console, "") as display:
+            cluster = None if ray is None else stack.enter_context(building_on_ray(ray))
+            options: dict[str, Any] = {"memory_mb": memory_mb, "case": case, "resume": resume}
+            if cluster is not None:
+                options |= {"run": cluster.run}
+                workers = workers or cluster.cpus
+            built = build_index(corpus, out, workers=workers, progress=display.watch, **options)
     except KeyboardInterrupt:
         console.print("Stopped. The same command resumes.")
         raise typer.Exit(130) from None

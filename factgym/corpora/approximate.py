@@ -62,10 +62,11 @@ PART = 262_144
 
 
 class Cluster(NamedTuple):
-    """Where tasks run: `run` gives a CPU to each, `run_alone` all CPUs of a machine."""
+    """Where tasks run: `run` gives one of the `cpus` to each, `run_alone` all of a machine."""
 
     run: Run
     run_alone: Run
+    cpus: int
 
 
 class Kind(NamedTuple):

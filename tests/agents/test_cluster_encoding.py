@@ -18,6 +18,8 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.corpora import approximate, store_chunks
 from factgym.corpora.approximate import Cluster
 from factgym.corpora.build import build_corpus
+from factgym.corpora.cooccurrence import build_index as build_counts
+from factgym.corpora.cooccurrence.sources import Source
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, shared_encoder
 from factgym.corpora.encode import EncodeProgress, encode_corpus
@@ -93,7 +95,7 @@ def test_a_build_whose_worker_dies_has_the_bytes_of_one_here(tmp_path: Path, mon
     def fail(number: int) -> int:
         raise DataError(f"part {number} is broken")
 
-    with building_on_ray("local") as (run, _):
+    with building_on_ray("local") as (run, *_):
         assert sorted(run(die_once, iter(range(20)))) == [number * number for number in range(20)]
         cluster = build_corpus(rows, tmp_path / "cluster", run=run)
         with pytest.raises(DataError, match=r"^part 0 is broken$"):
@@ -132,13 +134,24 @@ def test_an_index_built_on_a_cluster_is_that_of_one_machine(
     assert results[0][0] == results[1][0]
 
 
+def test_counts_indexed_on_a_cluster_have_the_bytes_of_one_machine(tmp_path: Path, cluster: Cluster) -> None:
+    (rows := tmp_path / "rows").mkdir()
+    for number in range(5):
+        lines = (json.dumps({"text": f"word{i % 97} of document{i} in file{number}"}) for i in range(400))
+        (rows / f"{number}.jsonl").write_text("\n".join(lines), "utf-8")
+    here = build_counts(Source(rows), tmp_path / "here.fgi", workers=2)
+    clustered = build_counts(Source(rows), tmp_path / "cluster.fgi", workers=2, run=cluster.run)
+    assert clustered.documents == here.documents == 2000
+    assert (tmp_path / "here.fgi").read_bytes() == (tmp_path / "cluster.fgi").read_bytes()
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     from factgym.agents.cluster.encoding import building_on_ray
 
     with building_on_ray("local") as cluster:
         # A single CPU, as a thread adds and trains here.
-        yield Cluster(cluster.run, cluster.run)
+        yield Cluster(cluster.run, cluster.run, cluster.cpus)
 
 
 class _Drawn:

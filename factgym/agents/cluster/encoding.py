@@ -1,4 +1,4 @@
-"""Building, encoding and indexing a corpus over the machines of a Ray cluster: `factgym corpus build|encode … --ray ADDRESS`."""
+"""Building, encoding and indexing a corpus over the machines of a Ray cluster: `factgym corpus build|encode|index … --ray ADDRESS`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def building_on_ray(address: str) -> Iterator[Cluster]:
     check_address(address)
     with connected(address, None) as ray:
         machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        yield Cluster(partial(_run, ray, 1), partial(_run, ray, max(machines, default=1) or 1))
+        alone = max(machines, default=1) or 1
+        yield Cluster(partial(_run, ray, 1), partial(_run, ray, alone), max(1, sum(machines)))
 
 
 def _run(ray: Any, cpus: int, function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.cooccurrence.building import (
+    Run,
     discard_other_plan,
     locked_folder,
     raise_file_limit,
@@ -88,13 +90,15 @@ def build_index(
     case: Case = "keep",
     resume: bool = True,
     progress: Callable[[Progress], None] | None = None,
+    run: Run | None = None,
 ) -> Built:
     """Write an index of (id, text) documents, in their order, to `destination`.
 
     documents: a `Source`, whose parts workers read on their own, or any iterable; an
     iterable is read here and only its words are counted in parallel. memory_mb: for all workers together, besides the
     interpreters (some 60 MB each). workers: processes; all cores by default. resume: reuse the results of an
-    interrupted build of the same documents and settings; False starts anew.
+    interrupted build of the same documents and settings; False starts anew. run: reads and merges elsewhere, such as
+    `factgym.agents.cluster.encoding`, by as many `workers`, which see sources and destination under the same paths.
     With several workers, a script must guard its start with `if __name__ == "__main__":`, as processes are spawned.
     Raises `ConfigError` for a setting, `DataError` for documents that cannot be read or are too many.
     """
@@ -106,13 +110,14 @@ def build_index(
         raise ConfigError(f"case is 'keep' or 'fold', not {case!r}")
     if memory_mb < 16 * workers:
         raise ConfigError(f"memory_mb is at least 16 for each of {workers} workers, not {memory_mb!r}")
-    target = Path(destination)
+    target = Path(destination).absolute()
     if target.is_dir():
-        raise ConfigError(f"{target} is a folder: name the file that the index is to become")
+        raise ConfigError(f"{destination} is a folder: name the file that the index is to become")
     folder = target.with_name(f"{target.name}.building")
     report = progress or (lambda _: None)
     raise_file_limit()
-    with locked_folder(folder, resume), run_tasks(workers, "less memory_mb or fewer workers") as run:
+    local = run_tasks(workers, "less memory_mb or fewer workers")
+    with locked_folder(folder, resume), local if run is None else nullcontext(run) as run_parts:
         source = documents.fingerprint() if isinstance(documents, Source) else None
         discard_other_plan(folder, {"source": source, "case": case, "tokenizer": TOKENIZER, "version": 2})
         worker_memory = (memory_mb << 20) // workers
@@ -120,7 +125,7 @@ def build_index(
         part_count = len(documents.parts) if isinstance(documents, Source) else None
         parts: list[PartResult] = []
         tokens = document_count = 0
-        for part in run(read_part, part_tasks):
+        for part in run_parts(read_part, part_tasks):
             parts.append(part)
             tokens, document_count = tokens + part.tokens, document_count + part.documents
             check_positions(tokens + document_count)
@@ -131,7 +136,7 @@ def build_index(
         segments = [segment_path(folder, part.number, i) for part in parts for i in range(part.segments)]
         slices = plan_merge(segments, folder, worker_memory // POSTING_BYTES)
         merged = 0
-        for i, postings in enumerate(run(merge, iter(slices))):
+        for i, postings in enumerate(run_parts(merge, iter(slices))):
             merged += postings
             report(Progress("merge", i + 1, len(slices), merged, document_count))
         report(Progress("write", 0, 1, tokens, document_count))
@@ -141,7 +146,9 @@ def build_index(
     remove_folder(folder)
     report(Progress("write", 1, 1, tokens, document_count))
     bad, messages = sum(part.bad for part in parts), [message for part in parts for message in part.messages]
-    return Built(target, tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
+    return Built(
+        Path(destination), tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES]
+    )
 
 
 def _part_tasks(
