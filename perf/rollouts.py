@@ -2,7 +2,8 @@
 
 The ideal is turns x delay x waves, waves being episodes over concurrency. Three ways over the same episodes: the harness
 with a policy that only waits, the harness with the endpoint policy and a server in a process of its own, and, as the
-peer, the bare `openai` client that sends the same requests to that server.
+peer, the bare `openai` client that sends the same requests to that server. With `--workers N`, a fourth: the endpoint
+policy in N processes; its CPU is that of the process that writes, and the start of the workers and one episode of each are left out.
 """
 
 from __future__ import annotations
@@ -50,15 +51,18 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--delay-ms", type=float, default=50.0)
     parser.add_argument("--concurrency", type=int, nargs="+", default=[8, 16, 32, 64, 512])
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--workers", type=int, default=0, help="processes of a fourth way; 0 leaves it out")
     options = parser.parse_args(arguments)
     delay = options.delay_ms / 1e3
-    return measure_rollouts(options.env, options.episodes, delay, options.concurrency, options.repeats)
+    return measure_rollouts(
+        options.env, options.episodes, delay, options.concurrency, options.repeats, options.workers
+    )
 
 
 def measure_rollouts(
-    env_id: str, episodes: int, delay: float, concurrencies: Sequence[int], repeats: int
+    env_id: str, episodes: int, delay: float, concurrencies: Sequence[int], repeats: int, workers: int = 0
 ) -> Iterator[str]:
-    """Yield the lines of a report. delay: of the server, in seconds."""
+    """Yield the lines of a report. delay: of the server, in seconds. workers: processes of the fourth way."""
     env = make(env_id)
     order = task_order(len(env.tasks), episodes, 0)
     jobs = list(jobs_of(order, -(-episodes // len(order)), 0))[:episodes]
@@ -71,14 +75,18 @@ def measure_rollouts(
             f"{env_id}: {episodes} episodes of {turns:.1f} turns, replies after {delay * 1e3:g} ms, {repeats} repeats,"
             " median of wall / ideal (CPU ms a turn of this process, episodes written to disk)"
         )
-        yield f"  {'at a time':>9}  {'ideal s':>8}  {'harness alone':>20}  {'with endpoint':>20}  {'openai client alone':>20}"
+        titles = ["harness alone", "with endpoint", "openai client alone"]
+        titles += [f"{workers} workers"] if workers else []
+        yield f"  {'at a time':>9}  {'ideal s':>8}  " + "  ".join(f"{title:>20}" for title in titles)
         for concurrency in concurrencies:
             ideal = turns * delay * -(-episodes // concurrency)
-            ways: dict[str, list[_Timing]] = {"harness": [], "endpoint": [], "client": []}
+            ways: dict[str, list[_Timing]] = {title: [] for title in titles}
             for _ in range(repeats):
-                ways["harness"].append(_play(env, _waiting_agent(replies, delay), jobs, concurrency))
-                ways["endpoint"].append(_play(env, _endpoint(url), jobs, concurrency))
-                ways["client"].append(_bare(env, url, jobs, concurrency, replies))
+                ways[titles[0]].append(_play(env, _waiting_agent(replies, delay), jobs, concurrency))
+                ways[titles[1]].append(_play(env, _endpoint(url), jobs, concurrency))
+                ways[titles[2]].append(_bare(env, url, jobs, concurrency, replies))
+                if workers:
+                    ways[titles[3]].append(_play_in_workers(env, url, jobs, concurrency, workers))
             cells = [_cell(timings, ideal, turns * episodes) for timings in ways.values()]
             yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
 
@@ -151,11 +159,29 @@ def _play(env: Env[Any], agent: Agent, jobs: Sequence[Job], concurrency: int) ->
         return _timed(run(writer))
 
 
+def _play_in_workers(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, workers: int) -> _Timing:
+    """The difference of two runs, the second of one episode for each worker, takes out the start of the workers."""
+    from factgym.agents.cluster import on_processes
+    from factgym.agents.resolve import find_agent
+
+    settings = {"tools": "native"}
+    engine, agent = on_processes(workers, url, settings), find_agent(url, env.env_spec.id, settings)
+
+    async def run(writer: RunWriter, jobs: Sequence[Job]) -> None:
+        await engine(env, agent, jobs, writer.add, limits=Limits(concurrency=concurrency))
+
+    timings = []
+    for played in (jobs, jobs[:workers]):
+        with tempfile.TemporaryDirectory() as folder, RunWriter(Path(folder), {}) as writer:
+            timings.append(_timed(run(writer, played)))
+    return _Timing(timings[0].wall - timings[1].wall, timings[0].cpu - timings[1].cpu)
+
+
 def _bare(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replies: _Replies) -> _Timing:
     from openai import AsyncOpenAI
 
     async def run() -> None:
-        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        async with AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=600) as client:
             (model,) = [model.id async for model in client.models.list()]
             remaining = iter(jobs)
 
