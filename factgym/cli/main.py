@@ -26,7 +26,7 @@ from factgym.cli.serve import serve_app
 from factgym.cli.train import train_command
 from factgym.cli.validate import validate
 from factgym.cli.view import view
-from factgym.core.errors import FactgymError
+from factgym.core.errors import FactgymError, error_line
 
 app = typer.Typer(
     name="factgym",
@@ -73,7 +73,7 @@ def main() -> None:
     try:
         app()
     except FactgymError as error:
-        print(f"factgym: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"factgym: {error_line(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -28,6 +28,14 @@ class FactgymError(Exception):
     """Base of every error that this package raises on purpose."""
 
 
+def error_line(error: BaseException) -> str:
+    """Return the message on one line. Characters that do not print, such as a terminal's commands, are escaped: messages
+    quote files.
+    """
+    text = " ".join(str(error).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
 class UnknownEnvError(FactgymError, LookupError):
     """No environment is registered under this id."""
 
