@@ -47,16 +47,16 @@ def test_another_process_gives_the_same_bytes(setup: Setup, other_process: subpr
     assert other_process.stdin is not None and other_process.stdout is not None
     other_process.stdin.write(json.dumps([setup.id, setup.kwargs]) + "\n")
     other_process.stdin.flush()
-    expected = digest(transcript(setup, seed=5))
-    assert other_process.stdout.readline().strip() == expected
-    assert digest(islice(transcript(setup, seed=6), 20)) != digest(islice(transcript(setup, seed=5), 20))
+    lines = list(transcript(setup, seed=5))
+    assert other_process.stdout.readline().strip() == digest(lines)
+    assert list(islice(transcript(setup, seed=6), 20)) != lines[:20]
 
 
 def test_threads_that_share_the_tasks_give_the_same_bytes(setup: Setup) -> None:
-    expected = digest(islice(transcript(setup, seed=8), 20))
-    with ThreadPoolExecutor(4) as pool:
-        digests = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 20)), range(4)))
-    assert digests == [expected] * 4
+    expected = digest(islice(transcript(setup, seed=8), 12))
+    with ThreadPoolExecutor(3) as pool:
+        digests = list(pool.map(lambda _: digest(islice(transcript(setup, seed=8), 12)), range(3)))
+    assert digests == [expected] * 3
 
 
 def test_a_copy_branches_an_episode(setup: Setup) -> None:

@@ -145,20 +145,20 @@ def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypa
     docs.mkdir()
     draw = random.Random("docs")
     words = [f"word{number}" * 6 for number in range(500)]  # few, as each is a token
-    for number in range(300):
-        (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=700))}.\n")
+    for number in range(260):
+        (docs / f"{number:03}.txt").write_text(f"Title {number}\n\n{' '.join(draw.choices(words, k=500))}.\n")
     total = size_of(docs)
-    monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 100_000)
+    monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 50_000)
     tracemalloc.start()
     longest = count = 0
     for document in iter_folder(docs, extract=True):
         longest, count = max(longest, tracemalloc.get_traced_memory()[1]), count + 1
         del document
     tracemalloc.stop()
-    assert count == 300
+    assert count == 260
     assert longest < total / 10
     # The chunks of a build hold no more texts than their bound of characters.
-    monkeypatch.setattr(store_chunks, "CHUNK_CHARS", 150_000)
+    monkeypatch.setattr(store_chunks, "CHUNK_CHARS", 75_000)
     stored = build_corpus(docs, tmp_path / "out")
     assert list(stored) == [passage for document in read_folder(docs).documents for passage in document.passages]
 
