@@ -19,12 +19,14 @@ LONGEST = (
     "test_certificates.py",
     "test_readme.py",
     "test_guides.py",
+    "test_document_claims.py",
+    "test_claimcheck_exploits.py",
+    "test_determinism.py",
     "test_seva_loop.py",
     "test_eve_resume.py",
     "test_eve_proposer_exploits.py",
-    "test_claimcheck_exploits.py",
 )
-"""Files that take half a minute and more, the longest first."""
+"""Files that take twenty seconds of CPU and more, the longest first."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
