@@ -58,18 +58,41 @@ def serving(*words: str) -> Iterator[str]:
         stop(process)
 
 
-def request(url: str, body: Any = None, *, raw: bytes | None = None) -> tuple[int, Any]:
+def request(
+    url: str, body: Any = None, *, raw: bytes | None = None, authorization: str | None = None
+) -> tuple[int, Any]:
     """Status and answer (JSON or text) of a request: POST where there is a body."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     data = raw if body is None else json.dumps(body).encode()
     try:
-        connection.request("GET" if data is None else "POST", parts.path, data)
+        headers = {} if authorization is None else {"Authorization": authorization}
+        connection.request("GET" if data is None else "POST", parts.path, data, headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         return answer.status, json.loads(text) if "json" in answer.headers["content-type"] else text
     finally:
         connection.close()
+
+
+TOKEN = "a-token-of-some-length"
+
+
+def check_token(url: str, body: Any = None) -> None:
+    """Assert that the server, started with `TOKEN`, answers a request with it, and no other."""
+    for wrong in (
+        None,
+        "",
+        "Bearer",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        TOKEN,
+        "Bearer \xe9",
+    ):
+        status, answer = request(url, body, authorization=wrong)
+        assert status == 401 and "Authorization: Bearer" in answer["detail"], wrong
+    assert request(url, body, authorization=f"Bearer {TOKEN}")[0] == 200
 
 
 def ids(hits: Sequence[Any]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from retrieval_served import Answer, ScriptedServer, request, serving, start, stop
+from retrieval_served import TOKEN, Answer, ScriptedServer, check_token, request, serving, start, stop
 
 import factgym
 from factgym.core.errors import ConfigError
@@ -207,3 +207,9 @@ def test_an_environment_counts_by_the_server(url: str, tmp_path: Path) -> None:
     env.reset(seed=0)
     report = env.step(TEXT)[4]["reward"]
     assert (report.status, report.metrics["counts"][:2]) == ("scored", [2, 0])
+
+
+def test_a_token_guards_the_counts(index_file: Path) -> None:
+    pytest.importorskip("uvicorn", reason="needs factgym[serve]")
+    with serving("counts", str(index_file), "--name", "c", "--port", "0", "--token", TOKEN) as url:
+        check_token(url, {"index": "c", "query_type": "count", "query": "Messi"})

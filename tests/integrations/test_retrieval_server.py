@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs factgym[serve]")
 pytest.importorskip("uvicorn", reason="needs factgym[serve]")
 
-from retrieval_served import ids, request, serving, start, stop, write_passages
+from retrieval_served import TOKEN, check_token, ids, request, serving, start, stop, write_passages
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import read_passages
@@ -268,3 +268,9 @@ def test_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(StartedError):
         asyncio.run(serve_app(None, "127.0.0.1", 0, ready))
+
+
+def test_a_token_guards_every_address(corpus_file: Path) -> None:
+    with serving("retrieval", str(corpus_file), "--port", "0", "--token", TOKEN) as url:
+        check_token(f"{url}/retrieve", {"queries": ["refunds"]})
+        check_token(f"{url}/health")
