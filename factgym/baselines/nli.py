@@ -206,6 +206,8 @@ def _is_covered(text: str, clause: Clause, covering: Collection[str], evidence: 
 
 WEIGHTS: Mapping[str, Sequence[float]] = PHRASES["weights"]
 """Weights of the linear classifier by feature, one for each of `STATUSES`."""
+HUMAN_WEIGHTS: Mapping[str, Sequence[float]] = PHRASES["human_weights"]
+"""The same, fitted to people's labels of claims that they did not make from the documents' wordings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
         elif coverage >= _MIN_COVERAGE:
             status = "supported"
         else:
-            sentences = _expected_sentences(statement, evidence) or (premise.main,)
+            sentences = expected_sentences(statement, evidence) or (premise.main,)
             span = _without_source(statement)
             return Prediction(statement, "unsupported", sentences, span, _REASONS["unsupported"])
     else:
@@ -277,14 +279,19 @@ def without_evidence(statement: Statement) -> Prediction:
 
 def predict_status(features: Features) -> Status:
     """Return the status with the highest score, the first in the order of `STATUSES` of equals."""
-    scores = [
-        sum(value * WEIGHTS[name][column] for name, value in features.values.items() if name in WEIGHTS)
-        for column in range(len(STATUSES))
-    ]
-    return STATUSES[scores.index(max(scores))]
+    scores = score_statuses(features, WEIGHTS)
+    return max(STATUSES, key=lambda status: scores[status])
 
 
-def _expected_sentences(statement: Statement, evidence: Evidence) -> tuple[Sentence, ...]:
+def score_statuses(features: Features, weights: Mapping[str, Sequence[float]]) -> dict[Status, float]:
+    """Return the linear score of each status, in the order of `STATUSES`."""
+    return {
+        status: sum(value * weights[name][column] for name, value in features.values.items() if name in weights)
+        for column, status in enumerate(STATUSES)
+    }
+
+
+def expected_sentences(statement: Statement, evidence: Evidence) -> tuple[Sentence, ...]:
     """Return the best sentence of each top-ranked passage: where one would expect the statement."""
     expected = []
     for passage_id in evidence.ranked_ids:

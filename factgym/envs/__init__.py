@@ -32,7 +32,7 @@ _register(
      {"source": "contracts", "max_turns": 16}),
 )  # fmt: skip
 _register(
-    "claimcheck.annotated:AnnotatedClaimCheckEnv", "claimcheck.agents:AGENTS", "source",
+    "claimcheck.annotated:AnnotatedClaimCheckEnv", "claimcheck.agents:ANNOTATED_AGENTS", "source",
     ("claimcheck-wice", "WiCE's sentences of Wikipedia against the pages that they cite (path=…).",
      {"source": "wice", "max_turns": 16}),
     ("claimcheck-fm2", "Fool Me Twice's claims, written to deceive, against Wikipedia sentences (path=…).",

@@ -60,8 +60,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import inf
 from typing import Any, NamedTuple
 
 from factgym.core.episode import SpanCredit
@@ -71,7 +72,7 @@ from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, fold, terms
-from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, final_verdict
+from factgym.datasets.claims import STATUSES, ClaimExample, GoldClaim, GoldFact, final_verdict
 from factgym.rewards.rubric import Rubric
 
 COMPONENTS = (
@@ -93,10 +94,13 @@ JUDGED = Rubric(
     {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "span": 0.10, "reason": 0.05},
     {"span": "grounding"},
 )
+JUDGED_WITHOUT_SPANS = Rubric(
+    "judged", {"json": 0.05, "grounding": 0.15, "statements": 0.40, "judgement": 0.35, "reason": 0.05}
+)
+"""For data sets that mark no part of a statement: a marked whole would be paid for the status a second time."""
 RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V2, JUDGED)}
 
-WRONG_STATUS, WRONG_VERDICT = -1 / 3, -1 / 4
-"""A and D where the judgement is wrong: minus the odds of a guess among four statuses, and among five verdicts."""
+
 _SAME_STATEMENT = 0.5
 _QUOTED_WORDS = re.compile(r'[“"]([^“”"]+)[”"]')
 
@@ -125,6 +129,44 @@ class QuoteRules:
 
 
 DEFAULT_RULES = QuoteRules()
+
+
+@dataclass(frozen=True, slots=True)
+class Stakes:
+    """The factor of a statement's share for a right label, and for a wrong one, by the label given.
+
+    status, verdict: of a label that is not in `labels`. By default minus the odds of a guess among four statuses, and
+    among five verdicts. labels: label -> factors, the same for a status and a final verdict.
+    """
+
+    status: tuple[float, float] = (1.0, -1 / 3)
+    verdict: tuple[float, float] = (1.0, -1 / 4)
+    labels: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def lowest(self) -> float:
+        """The lowest factor."""
+        return min(loss for _, loss in (self.status, self.verdict, *self.labels.values()))
+
+
+GUESS = Stakes()
+
+
+def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
+    """Return the factors under which every constant label, and so every prior, earns nothing over the same evidence.
+
+    counts: label -> number of tasks, of answers of one statement. With p the label's part of all that can be earned
+    (silence counts `silence_share`), a right one earns min(1, (1 - p) / p) of the share and a wrong one costs
+    min(1, p / (1 - p)) of it: p times the one is 1 - p times the other. A label that no task has costs the highest loss.
+    """
+    shares = {"unsupported": rules.silence_share}
+    weights = {label: counts[label] * shares.get(label, 1.0) for label in STATUSES if counts.get(label)}
+    odds = {
+        label: weight / rest if (rest := sum(weights.values()) - weight) else inf for label, weight in weights.items()
+    }
+    labels = {label: (min(1.0, 1 / value), -min(1.0, value)) for label, value in odds.items()}
+    other = (0.0, min(loss for _, loss in labels.values()))
+    return Stakes(other, other, labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +285,7 @@ def score_submission(
     text_of: TextOf,
     read: Collection[str],
     rules: QuoteRules = DEFAULT_RULES,
+    stakes: Stakes = GUESS,
 ) -> ClaimScore:
     """Score a verdict object that fits the published schema; None scores 0. read: ids opened in this episode."""
     if submission is None:
@@ -252,7 +295,7 @@ def score_submission(
     span, is_marked = _span_f1(submission["claims"], gold)
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
-    by_statement = _score_statements(submission, entries[:-1], gold, rules)
+    by_statement = _score_statements(submission, entries[:-1], gold, rules, stakes)
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
@@ -355,7 +398,7 @@ class _Evidence(NamedTuple):
 
 
 def _score_statements(
-    submission: Mapping[str, Any], entries: Sequence[_Entry], gold: ClaimGold, rules: QuoteRules
+    submission: Mapping[str, Any], entries: Sequence[_Entry], gold: ClaimGold, rules: QuoteRules, stakes: Stakes
 ) -> dict[str, float]:
     """Return grounding, statements, judgement and reason (G, A, D, R)."""
     groups, unmatched = _match_statements(entries, gold.statements)
@@ -370,18 +413,20 @@ def _score_statements(
         is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
         grounding += share
         # Gain and loss have the same factor: without evidence a status is worth 0 either way, and a guess among four
-        # earns 1/4 - 3/4 * 1/3 = 0 times it.
-        statuses += share * (1.0 if is_right else WRONG_STATUS)
+        # earns 1/4 - 3/4 * 1/3 = 0 times it. Of several statuses the dearest counts.
+        factors = [stakes.labels.get(entry.claim["status"], stakes.status) for entry in group] or [stakes.status]
+        statuses += share * (factors[0][0] if is_right else min(loss for _, loss in factors))
         if is_right and share:
             texts = [statement.answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
             reasons += all(_reason_holds(entry.claim.get("reason", ""), texts) for entry in group)
     total = len(gold.statements) + unmatched
     stated = final_verdict([entry.claim["status"] for entry in entries])
     is_right = submission["final_verdict"] == gold.verdict == stated
+    gain, loss = stakes.labels.get(submission["final_verdict"], stakes.verdict)
     return {
         "grounding": grounding / total,
         "statements": statuses / total,
-        "judgement": grounding / total * (1.0 if is_right else WRONG_VERDICT),
+        "judgement": grounding / total * (gain if is_right else loss),
         "reason": reasons / total,
     }
 

@@ -28,6 +28,8 @@ ROWS = [
     {"label": "supported", "claim": CLAIM, "evidence": EVIDENCE, "supporting_sentences": [[0, 1], [2]], "meta": {"id": "a"}},
     {"label": "not_supported", "claim": "The mill burned down.", "evidence": EVIDENCE, "supporting_sentences": [[]],
      "meta": {"id": "b"}},
+    {"label": "partially_supported", "claim": "The mill opened in 1901 and closed in 1950.", "evidence": EVIDENCE,
+     "supporting_sentences": [[0]], "meta": {"id": "c"}},
 ]  # fmt: skip
 
 
@@ -60,7 +62,17 @@ def test_any_sufficient_set_of_sentences_earns_everything(mill: Env[Any]) -> Non
 
 def test_evidence_of_silence_counts_a_third(mill: Env[Any]) -> None:
     report = submit(mill, EVIDENCE[0], "unsupported", "wice-b")
-    assert report.total == pytest.approx(0.05 + (0.15 + 0.35 + 0.30 + 0.10) / 3 + 0.05, abs=0.01)
+    assert report.total == pytest.approx(0.05 + (0.15 + 0.40 + 0.35) / 3 + 0.05, abs=0.01)
+
+
+def test_a_wrong_label_costs_its_odds_in_the_data_set(mill: Env[Any]) -> None:
+    """Shares of what can be earned: 1 supported, 1 overclaim, 1/3 unsupported; of it .05, and .15 of the evidence."""
+    assert submit(mill, EVIDENCE[2], "overclaim").total == pytest.approx(0.05 + 0.15 - 0.75 * 3 / 4)
+    assert submit(mill, EVIDENCE[2], "unsupported").total == pytest.approx(0.05 + 0.15 - 0.75 / 6)
+    assert submit(mill, EVIDENCE[2], "contradicted").total == pytest.approx(0.05 + 0.15 - 0.75 * 3 / 4)
+    assert mill.reward_bounds[0] == pytest.approx(0.05 + 0.15 - 0.75 * 3 / 4)
+    system = mill.reset(seed=0)[1]["messages"][0]["content"]
+    assert "nothing: supported +1.00 or -0.75, unsupported +1.00 or -0.17, overclaim +1.00 or -0.75, any" in system
 
 
 def test_the_instructions_say_what_counts(mill: Env[Any], data_dir: Path) -> None:

@@ -6,6 +6,7 @@ paper's, word for word; the scores are reasoned out beside them from the formula
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,15 +20,15 @@ from factgym.rewards.claimcheck import (
     COMPONENTS,
     GATED,
     GATES,
+    GUESS,
     JUDGED,
     NO_SUBMISSION,
     R0,
     RUBRICS,
     V2,
-    WRONG_STATUS,
-    WRONG_VERDICT,
     ClaimScore,
     QuoteRules,
+    chance_stakes,
     gold_of,
     score_submission,
 )
@@ -381,7 +382,7 @@ def score_keys(submission: dict[str, Any], read: set[str]) -> ClaimScore:
 @given(submissions, reads)
 def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read):
     scored = score_keys(submission, read)
-    lowest = {"statements": WRONG_STATUS, "judgement": WRONG_VERDICT}
+    lowest = {"statements": GUESS.status[1], "judgement": GUESS.verdict[1]}
     assert all(
         lowest.get(name, 0.0) <= value <= 1.0 for name, value in (*scored.components.items(), *scored.gates.items())
     )
@@ -523,6 +524,39 @@ def test_a_guess_earns_nothing_beside_the_evidence():
     assert sum(scored.components["statements"] for scored in every) == pytest.approx(0.0)
     finals = [score(LEAVE, verdict(final, claim(LEAVE_E1, "supported", ["E1"], LEAVE_E1))) for final in VERDICTS]
     assert sum(scored.components["judgement"] for scored in finals) == pytest.approx(0.0)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(STATUSES), st.integers(1, 400), min_size=2),
+    st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4),
+)
+def test_no_constant_and_no_prior_earns_anything_over_the_labels_of_a_data_set(counts, prior):
+    """Over complete evidence, the mean of A and of D over all tasks; a right label is worth more than a wrong one."""
+    rules = QuoteRules()
+    stakes = chance_stakes(counts, rules)
+    silent = tuple(passage.id for passage in DAYS.passages)
+    means = dict.fromkeys(STATUSES, 0.0)
+    for gold in counts:
+        facts = (whole("E1", DAYS_E1),) if gold != "unsupported" else ()
+        example = replace(
+            DAYS, claims=(GoldClaim(DAYS_ANSWER, gold, facts),), verdict=gold, nearest=() if facts else silent
+        )
+        texts = {passage.id: passage.text for passage in DAYS.passages}
+        quotes = [DAYS_E1] if facts else [DAYS_E1, DAYS.passages[1].text]
+        ids = ["E1"] if facts else list(silent)
+        by_label = {}
+        for label in STATUSES:
+            submission = verdict(label, claim(DAYS_ANSWER, label, ids, quotes))
+            components = score_submission(submission, gold_of(example), texts.get, silent, rules, stakes).components
+            assert components["grounding"] == pytest.approx(1.0 if facts else rules.silence_share)
+            assert components["statements"] == pytest.approx(components["judgement"])
+            by_label[label] = components["statements"]
+            means[label] += counts[gold] * components["statements"]
+        assert all(by_label[gold] > value for label, value in by_label.items() if label != gold)
+    assert all(means[label] == pytest.approx(0.0, abs=1e-9) for label in counts)
+    assert all(means[label] < 0.0 for label in STATUSES if label not in counts)
+    assert sum(share * means[label] for share, label in zip(prior, STATUSES, strict=True)) <= 1e-9
 
 
 def test_any_sentence_close_to_a_statement_shows_that_the_documents_are_silent_on_it():

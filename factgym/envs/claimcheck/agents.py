@@ -43,6 +43,7 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.strategies import (
+    ANNOTATED_STRATEGIES,
     GENERIC_REASON,
     MIN_QUOTE_CHARS,
     MINI_STRATEGIES,
@@ -198,6 +199,7 @@ def _strategy(space: StrategySpace, **choices: str) -> _Script:
 _NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
 AGENTS = _scripted_agents(STRATEGIES, play_teacher, [("nli", "honest", _NLI, _strategy(STRATEGIES))])
 """By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""
+_OTHER = [("nli", "baseline", _NLI, _strategy(STRATEGIES))]
 MINI_AGENTS = _scripted_agents(
     MINI_STRATEGIES,
     play_mini_teacher,
@@ -208,7 +210,21 @@ MINI_AGENTS = _scripted_agents(
             "Words that only the statement or only the sentence has.",
             _strategy(MINI_STRATEGIES),
         ),
-        ("nli", "baseline", _NLI, _strategy(STRATEGIES)),
+        *_OTHER,
     ],
 )
 """Those of the miniature."""
+ANNOTATED_AGENTS = _scripted_agents(
+    ANNOTATED_STRATEGIES,
+    play_teacher,
+    [
+        (
+            "human-labels",
+            "honest",
+            "A linear classifier fitted to people's labels of other claims.",
+            _strategy(ANNOTATED_STRATEGIES),
+        ),
+        *_OTHER,
+    ],
+)
+"""Those over claims that people labelled."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from factgym.core.config import EnvConfig
 from factgym.core.episode import RewardReport
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask
-from factgym.rewards.claimcheck import gold_of, score_submission
+from factgym.rewards.claimcheck import JUDGED_WITHOUT_SPANS, RUBRICS, gold_of, score_submission
+from factgym.rewards.rubric import Rubric
 
 
 class AnnotatedConfig(ClaimCheckConfig):
@@ -20,6 +23,10 @@ class AnnotatedConfig(ClaimCheckConfig):
     """
 
     source: Literal["wice", "fm2", "scifact"] = "wice"
+
+    @property
+    def rubric(self) -> Rubric:
+        return JUDGED_WITHOUT_SPANS if self.reward == "judged" else super().rubric
 
 
 class AnnotatedClaimCheckEnv(ClaimCheckEnv):
@@ -44,10 +51,14 @@ class AnnotatedClaimCheckEnv(ClaimCheckEnv):
     Without a submission the reward is 0.
 
     ## Rewards
-    Those of `claimcheck`, with "judged" as the default. Where annotators marked several sets of sentences, of which each
-    suffices, a submission is scored against the set that its evidence comes nearest. Evidence of silence counts a third
-    and takes up to three of the nearest passages, as over ContractNLI. No data set says which part of a statement is not
-    carried, so that it is the whole statement.
+    Those of `claimcheck`. "judged", the default, has other odds here, since a data set has two or three statuses, and no
+    marked parts, since no annotator marked any: .05 for the form, .15 for the share of evidence, .40 for the status, .35
+    for the final verdict, .05 for a reason of a right status. With p the part of a status in all that can be earned over
+    the data set, a right one earns min(1, (1 - p) / p) of the share and a wrong one costs min(1, p / (1 - p)) of it, so
+    that every constant and every prior earns nothing beside the evidence: with two statuses that are equally frequent, a
+    wrong one costs what a right one earns. The instructions give the numbers. Where annotators marked several sets of
+    sentences, of which each suffices, a submission is scored against the set that its evidence comes nearest. Evidence of
+    silence counts a third and takes up to three of the nearest passages, as over ContractNLI.
 
     ## Splits and licences
     The data are no part of the package. WiCE (annotations ODC-BY 1.0) and Fool Me Twice (Apache-2.0; Wikipedia CC BY-SA):
@@ -70,12 +81,30 @@ class AnnotatedClaimCheckEnv(ClaimCheckEnv):
     """
 
     Config: ClassVar[type[EnvConfig]] = AnnotatedConfig
+    strategies: ClassVar[str | None] = "factgym.envs.claimcheck.strategies:ANNOTATED_STRATEGIES"
+    presets: ClassVar[Mapping[str, Any]] = {**RUBRICS, "judged": JUDGED_WITHOUT_SPANS}
     config: AnnotatedConfig
 
     @property
     def _system_prompts(self) -> tuple[str, ...]:
+        names = ["judged_annotated" if name == "judged" else name for name in super()._system_prompts]
         more = {"wice": ("parts",), "scifact": ("sets",)}
-        return (*super()._system_prompts, *more.get(self.config.source, ()))
+        return (*names, *more.get(self.config.source, ()))
+
+    @cached_property
+    def _system_text(self) -> str:
+        stakes = self.tasks.stakes
+        lines = [f"{label} {gain:+.2f} or {loss:+.2f}" for label, (gain, loss) in stakes.labels.items()]
+        return super()._system_text.replace("{stakes}", f"{', '.join(lines)}, any other {stakes.status[1]:+.2f}")
+
+    @property
+    def reward_bounds(self) -> tuple[float, float]:
+        """Over good evidence a wrong label may cost more than the evidence earns."""
+        weights, lowest = self.config.rubric.weights, self.tasks.stakes.lowest
+        judged = lowest * (weights.get("statements", 0.0) + weights.get("judgement", 0.0)) + weights.get(
+            "grounding", 0.0
+        )
+        return min(0.0, weights.get("json", 0.0) + judged), 1.0
 
     def score(self) -> RewardReport:
         self.episode.task = self._nearest_set(self.task)

@@ -239,7 +239,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
         score = NO_SUBMISSION
         spans: tuple[SpanCredit, ...] = ()
         if submission is not None:
-            score = score_submission(submission, task.gold, task.text_of, read_ids, self.config.scoring_rules)
+            rules, stakes = self.config.scoring_rules, self.tasks.stakes
+            score = score_submission(submission, task.gold, task.text_of, read_ids, rules, stakes)
             opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
             shares = rubric.shares(score.components, score.gates)
             spans = span_credits(shares, score, task.gold, opened, self.episode.messages, turns[-1].message)

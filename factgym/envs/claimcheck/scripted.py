@@ -23,6 +23,7 @@ from factgym.baselines.premise import terms_of
 from factgym.core.messages import Message, ToolSchema
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
+from factgym.datasets.claims import STATUSES, Status
 from factgym.envs.scripted import call_text, user_text
 
 Call = dict[str, Any]
@@ -48,7 +49,7 @@ class EpisodeBrief:
 
     passages: those of an offline prompt. is_offline: whether there are no tools but `submit`. turns: limit on the
     actions, the submission included. silence_passages: how many passages the instructions ask to cite for an
-    unsupported statement.
+    unsupported statement. stakes: by status, what a right and what a wrong one is worth, where the instructions say it.
     """
 
     question: str
@@ -57,6 +58,7 @@ class EpisodeBrief:
     is_offline: bool
     turns: int
     silence_passages: int = 1
+    stakes: Mapping[Status, tuple[float, float]] = field(default_factory=dict)
 
 
 Play = Callable[[EpisodeBrief], ToolLoop[Verdict]]
@@ -87,6 +89,7 @@ class ScriptedPolicy:
 
 
 _SILENCE = re.compile(r"cite the (\d{1,2}) passages that come nearest")
+_STAKE = re.compile(rf"\b({'|'.join(STATUSES)}) (\+\d\.\d\d) or (-\d\.\d\d)")
 
 
 def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> EpisodeBrief:
@@ -103,6 +106,7 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
         is_offline=all(tool["function"]["name"] != "search" for tool in tools),
         turns=turns,
         silence_passages=int(silence[1]) if silence else 1,
+        stakes={status: (float(gain), float(loss)) for status, gain, loss in _STAKE.findall(instructions)},
     )
 
 

@@ -46,7 +46,7 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
-from factgym.envs.claimcheck.verifiers import differences, embedding, lexical, numbers
+from factgym.envs.claimcheck.verifiers import differences, embedding, human_labels, lexical, numbers
 
 MAX_ENTRIES = 16
 """Limit of the published schema."""
@@ -151,6 +151,11 @@ def judge(draft: Draft, verifier: Verifier = predict_entailment) -> None:
         ranked = replace(draft.evidence, ranked_ids=tuple(draft.collected.ranked_ids.get(text, ())))
         prediction = verifier(statement, ranked) if ranked.sentences else without_evidence(statement)
         draft.entries.append(prediction_entry(prediction))
+
+
+def judge_as_people(draft: Draft) -> None:
+    """Let the classifier of people's labels judge, among the statuses that the instructions name or among all."""
+    judge(draft, partial(human_labels, stakes=draft.brief.stakes or dict.fromkeys(STATUSES, (1.0, -1 / 3))))
 
 
 def label(draft: Draft, verdict: str) -> None:
@@ -446,13 +451,26 @@ STRATEGIES = StrategySpace(
     note="Shortcut classifiers predict the final verdict from the answer. Placeholders of a reason: {claim}, {status}, {quote}.",
 )
 
-_MINI_LABEL = _operator(
-    "differences", "words that only one side has", partial(judge, verifier=differences), honest=True, judges=True
-)
-MINI_STRATEGIES = replace(
-    STRATEGIES,
-    slots=tuple(
-        replace(slot, operators=(_MINI_LABEL, *slot.operators)) if slot.name == "label" else slot for slot in SLOTS
-    ),
+
+def _with_label(operator: Operator) -> StrategySpace:
+    """Return the space with another honest baseline: the operator that judges."""
+    slots = (replace(slot, operators=(operator, *slot.operators)) if slot.name == "label" else slot for slot in SLOTS)
+    return replace(STRATEGIES, slots=tuple(slots))
+
+
+MINI_STRATEGIES = _with_label(
+    _operator(
+        "differences", "words that only one side has", partial(judge, verifier=differences), honest=True, judges=True
+    )
 )
 """The same space for the miniature, whose honest baseline compares words."""
+ANNOTATED_STRATEGIES = _with_label(
+    _operator(
+        "human-labels",
+        "a classifier fitted to people's labels of other claims",
+        judge_as_people,
+        honest=True,
+        judges=True,
+    )
+)
+"""The same space for claims that people labelled."""

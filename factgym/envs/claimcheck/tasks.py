@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -14,7 +15,17 @@ from factgym.corpora.corpus import Passage
 from factgym.datasets.base import load_data_sets
 from factgym.datasets.claims import ClaimExample
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
-from factgym.rewards.claimcheck import COMPONENTS, DEFAULT_RULES, GATES, RUBRICS, ClaimGold, QuoteRules, gold_of
+from factgym.rewards.claimcheck import (
+    COMPONENTS,
+    DEFAULT_RULES,
+    GATES,
+    GUESS,
+    RUBRICS,
+    ClaimGold,
+    QuoteRules,
+    chance_stakes,
+    gold_of,
+)
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
@@ -134,6 +145,11 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
     def __init__(self, examples: Any, config: ClaimCheckConfig) -> None:
         super().__init__(examples, config)
         self._haystack: tuple[PassageLibrary, HaystackIds] | None = None
+        # Of all examples, so that the stakes do not depend on how many are played.
+        is_annotated = config.source in ANNOTATED
+        counts = Counter(example.verdict for example in examples) if is_annotated else {}
+        self.stakes = chance_stakes(counts, config.scoring_rules) if is_annotated else GUESS
+        """What a right and a wrong label are worth."""
 
     @classmethod
     def of(cls, config: ClaimCheckConfig) -> ClaimTaskSet:
