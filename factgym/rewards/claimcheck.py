@@ -17,21 +17,16 @@ the rewards are
     gated  = .10 J + .30 V · W_E + .20 E + .20 Q         + .10 S + .10 F,   W_E the mean of four evidence checks
     v2     = .05 J + .30 G_V     + .20 E + .20 Q + .15 C + .05 S + .05 F,   G_V = V · E · Q · C
 
-The paper prints the weights of v2 only; those of R0 and of the gated reward are ours. Any `Rubric` over the same
-components can replace them. As in the paper's online environment, a passage that was not read counts as not cited.
+The paper prints the weights of v2 only; those of R0 and of the gated reward are ours. A passage that was not read counts
+as not cited, as in the paper's online environment.
 
-Four rules are ours; each closes a hole that the formulas leave open:
+Four rules are ours; each closes a hole that the formulas leave open. A quote has at least `min_quote_chars` characters:
+"the" occurs in every text. It overlaps at most `max_quote_sentences` sentences: a copied passage is no quote. Coverage
+shrinks once the quoted text exceeds an allowance for the length of the gold facts: quoting everything would cover anything.
+An example whose annotators found the text silent has no gold passage: `silence_passages` of the nearest passages have to be
+cited, and a sentence that comes close to the answer quoted, or a verdict of silence would be worth more than others.
 
-- A quote has at least `min_quote_chars` characters: "the" occurs in every text.
-- A quote overlaps at most `max_quote_sentences` sentences: a copied passage is no quote.
-- Coverage shrinks once the quoted text exceeds an allowance for the length of the gold facts: quoting everything,
-  sentence by sentence, would cover anything.
-- An example whose annotators found the text silent has no gold passage. `silence_passages` of the nearest passages have
-  to be cited, and a sentence that comes close to the answer quoted. Otherwise a verdict of silence, which any passage
-  would back, would be worth more than one that has to find its evidence.
-
-The default is ours too. v2 looks at the final verdict alone: wrong statuses cost nothing, and a verdict at chance level
-over the nearest sentence keeps .7 of .8. `judged` scores statement by statement:
+The default, `judged`, is ours too, as v2 looks at the final verdict alone. It scores statement by statement:
 
     judged = .05 J + .15 G + .35 A + .30 D + .10 S · G + .05 R
 
@@ -40,19 +35,12 @@ over the nearest sentence keeps .7 of .8. `judged` scores statement by statement
     D judgement   G times +1 for the right final verdict and -1/4 otherwise: 0 at chance level
     R reason      share of the statements with the right status, evidence and a reason that holds
 
-An entry belongs to the statement with which it shares most words, if it shares half of them; a statement whose entries
-disagree has a wrong status; entries that belong to none count as further statements without credit. A final verdict
-counts if it follows from the entries' statuses (`final_verdict`). Of a reason only its presence, and that its words in
-quotation marks occur in the statement or in a cited passage, can be checked fairly. Where the documents are silent on a
-statement, any sentence close to it shows that, not only the rule from which the statement was made.
+An entry belongs to the statement with which it shares most words, if it shares half of them; entries that disagree have a
+wrong status, those that belong to none count as further statements without credit. A final verdict counts if it follows
+from the statuses (`final_verdict`). Of a reason its presence and its quotations are checked.
 
-Chosen on 200 tasks of the train splits of mixed and multihop. Over the evidence of the honest baseline, drawn statuses
-earn .24 and .22 where its own judgement earns .58 and .58 (v2: .70 and .69 of .81 and .79); the best constant
-status earns .27 and .29, the oracle with every status wrong .20 and .18 (v2: 1.00). Losses at the odds of a guess make
-the expected value of a guess zero and leave evidence worth finding for a judge above chance; G keeps a reward for
-evidence while the judgement is still at chance. Over ContractNLI "unsupported" over the three nearest passages of every
-statement earned .47, the honest baseline .44 (563 tasks): evidence of silence is at hand for every statement, so it
-counts a third there, the share at which the constants "supported" and "unsupported" are about equally far below it.
+Chosen on 200 tasks of train splits; the guide has the numbers. Losses at the odds of a guess make its expected value zero;
+G keeps a reward for evidence while the judgement is at chance. Evidence of silence, at hand anywhere, counts a third.
 """
 
 from __future__ import annotations
@@ -113,10 +101,9 @@ TextOf = Callable[[str], str | None]
 class QuoteRules:
     """Rules for quotes and for evidence of silence. Lengths are characters of the passage as shown.
 
-    fact_share: share of a gold fact that has to be quoted. allowance_factor, allowance_chars: coverage is reduced once
-    the quotes are longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest
-    passages show that a text is silent; one does not show that a whole document is silent. silence_share: how much such
-    evidence counts in the judged reward, since the nearest passages can be cited for any statement.
+    fact_share: share of a gold fact to quote. allowance_factor, allowance_chars: coverage is reduced once the quotes are
+    longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest passages show that a
+    text is silent. silence_share: how much such evidence, at hand for every statement, counts in the judged reward.
     """
 
     min_quote_chars: int = 12
@@ -164,7 +151,9 @@ def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
     odds = {
         label: weight / rest if (rest := sum(weights.values()) - weight) else inf for label, weight in weights.items()
     }
-    labels = {label: (min(1.0, 1 / value), -min(1.0, value)) for label, value in odds.items()}
+    labels: dict[str, tuple[float, float]] = {
+        label: (min(1.0, 1 / value), -min(1.0, value)) for label, value in odds.items()
+    }
     other = (0.0, min(loss for _, loss in labels.values()))
     return Stakes(other, other, labels)
 
@@ -173,9 +162,8 @@ def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
 class ClaimGold:
     """The gold of an example, or of one of its statements as an answer of its own.
 
-    passages: ids that hold gold facts. nearest: where the documents are silent, the passages where one would expect a
-    fact. unsupported_spans: ranges of `answer`. nearest_sentences: where the documents are silent, sentences that are
-    close to the answer; a quote of one shows the silence. statements: the gold of each statement.
+    passages: ids that hold gold facts. nearest, nearest_sentences: where the documents are silent, passages where one would
+    expect a fact, and sentences close to the answer, of which each shows it. unsupported_spans: ranges of `answer`.
     """
 
     verdict: str

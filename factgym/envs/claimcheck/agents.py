@@ -199,7 +199,7 @@ def _strategy(space: StrategySpace, **choices: str) -> _Script:
 _NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
 AGENTS = _scripted_agents(STRATEGIES, play_teacher, [("nli", "honest", _NLI, _strategy(STRATEGIES))])
 """By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""
-_OTHER = [("nli", "baseline", _NLI, _strategy(STRATEGIES))]
+_OTHER: list[_Row] = [("nli", "baseline", _NLI, _strategy(STRATEGIES))]
 MINI_AGENTS = _scripted_agents(
     MINI_STRATEGIES,
     play_mini_teacher,

@@ -70,11 +70,15 @@ class AnnotatedClaimCheckEnv(ClaimCheckEnv):
     The order of the tasks depends on `seed` alone. The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    Those of `claimcheck`, which `factgym audit` runs. People's labels are few and unevenly spread: with two or three
-    statuses in a data set a constant one is right for 42 to 50 % of the balanced tasks, where the reward's losses are
-    those of a guess among four. The audit passes for SciFact (honest baseline .29, best constant .23). It fails for WiCE
-    (.16 against .25) and Fool Me Twice (.12 against .15): the rule-based baseline judges such text worse than a constant,
-    so that what is learnt there has to be measured from the constants up.
+    Those of `claimcheck`, which `factgym audit` runs. The honest baseline, `human-labels`, is a linear classifier of eleven
+    features of words, numbers and denials, fitted to SciFact's train split and to Factcheck-GPT's claims, so that nothing is
+    fitted to what is evaluated: of two statuses of Fool Me Twice it tells .57 right on average (400 claims, chance .50), of three of
+    WiCE .55 (.33). WiCE passes: over all tasks the best constant stays .130 [.047, .213] below it, the best strategy without
+    judgement of the search .128 [.026, .230]. SciFact passes the exploiters, by .049 [.030, .068], and 100 tasks of the search
+    do not decide (.056 [-.032, .144]). Fool Me Twice fails: claims that were written to deceive are nearly unreadable by words.
+    Over all 1,146 tasks the baseline earns .108, "contradicted" .047 [.021, .073] less and "supported" .010 [-.011, .030] less,
+    and a guess by overlap is not shown to stay below it (.023 [-.067, .112]). There the exploiter that is given the gold label
+    earns .19, since a passage is one sentence, so that its quote is the first hit.
 
     ## Versions
     v1: first version.
