@@ -23,10 +23,9 @@ LONGEST = (
     "test_claimcheck_exploits.py",
     "test_determinism.py",
     "test_seva_loop.py",
-    "test_eve_resume.py",
     "test_eve_proposer_exploits.py",
 )
-"""Files that take twenty seconds of CPU and more, the longest first."""
+"""Files that take some twenty seconds of CPU or more, the longest first."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
