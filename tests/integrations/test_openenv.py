@@ -38,6 +38,7 @@ from openenv.validation import Level, Verdict, run_validation
 from openenv.validation.types import ProviderCapability
 from openenv_served import COMMAND, in_process, in_thread
 from reference_episodes import Case, Outcome, assert_same
+from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 from websockets.sync.server import serve
 
@@ -416,3 +417,17 @@ def test_settings_are_written_to_the_folder_and_other_files_are_not_overwritten(
     with pytest.raises(ConfigError, match="spilt"):
         write_folder("seva", {"spilt": 1}, tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_a_token_guards_requests_and_episodes() -> None:
+    token = "a-token-of-some-length"
+    with in_process(CLAIMS, "--set", "size=12", "--port", "0", "--token", token) as (url, _):
+        for wrong in ({}, {"Authorization": f"Bearer {token}x"}, {"Authorization": f"Basic {token}"}):
+            assert requests.get(f"{url}/health", headers=wrong, timeout=30).status_code == 401
+            with pytest.raises(InvalidStatus, match="403"):
+                connect(f"{url.replace('http', 'ws', 1)}/ws", additional_headers=wrong)
+        right = {"Authorization": f"Bearer {token}"}
+        assert requests.get(f"{url}/health", headers=right, timeout=30).status_code == 200
+        with connect(f"{url.replace('http', 'ws', 1)}/ws", additional_headers=right) as socket:
+            socket.send(json.dumps({"type": "reset", "data": {"seed": 1}}))
+            assert "error" not in json.loads(socket.recv(30))["type"]
