@@ -2,7 +2,8 @@
 
 ClaimCheck ("Building The Benchmark") generates its documents; here a folder of policies, contracts or handbooks takes
 their role, and the same kinds of controlled corruption work on its sentences. Every claim has a source sentence, so
-gold evidence is exact. Left out: claims that join facts of several sentences (the synthetic generator makes those).
+gold evidence is exact; a claim that joins two sentences by a cause has both. Left out: claims that follow from several
+sentences together (the synthetic generator makes those).
 
 Against shortcuts, corrupted and faithful claims go through the same paraphrases and rewording, answers of every verdict
 have two claims, which are chosen together so that the telling words are as frequent under every verdict (`document_plan`),
@@ -72,7 +73,8 @@ class _ExampleBuilder:
         self.document = self.source.document
         total = len(index.documents[self.document].passages)
         size = min(layout.window, total)
-        positions = [index.sources[claim.number].passage for claim in plan if claim]
+        numbers = [number for claim in plan if claim for number in (claim.number, *drafter.sources_of(claim))]
+        positions = [index.sources[number].passage for number in numbers]
         first = rng.randint(max(0, max(positions) - size + 1), min(min(positions), total - size))
         self.window = range(first, first + size)
 
@@ -86,11 +88,9 @@ class _ExampleBuilder:
         ids = [passage.id if self.layout.haystack else f"E{n}" for n, passage in enumerate(originals, start=1)]
         id_of = dict(zip(positions, ids, strict=True))
         claims = []
-        for claim, number in ((draft.claim, draft.source) for draft in drafts):
-            facts: tuple[GoldFact, ...] = ()
-            if number is not None:
-                source = self.index.sources[number]
-                facts = (GoldFact(id_of[source.document, source.passage], source.start, source.end),)
+        for claim, numbers in ((draft.claim, draft.sources) for draft in drafts):
+            sources = [self.index.sources[number] for number in numbers]
+            facts = tuple(GoldFact(id_of[row.document, row.passage], row.start, row.end) for row in sources)
             claims.append(
                 GoldClaim(claim.text, claim.status, facts, claim.unsupported_span, claim.operator, claim.reason)
             )
@@ -110,7 +110,7 @@ class _ExampleBuilder:
 
     def _choose_decoys(self, drafts: Sequence[Draft]) -> list[tuple[int, int]]:
         """Choose passages of other documents: the nearer half of a sample, none near a claim or its source."""
-        texts = [self.index.sources[draft.source].text for draft in drafts if draft.source is not None]
+        texts = [self.index.sources[number].text for draft in drafts for number in draft.sources]
         claims = [frozenset(terms(text)) for text in [*texts, *(draft.claim.text for draft in drafts)]]
         claim_terms = frozenset[str]().union(*claims)
         ranked = []

@@ -10,20 +10,23 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document
 from factgym.corpora.text import fold, terms
+from factgym.generators.perturbations.additions import can_join
 from factgym.generators.perturbations.adjuncts import CLAUSE_KINDS, find_clause
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt
 from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.operator import Statement
 
-OPERATORS_VERSION = 4
+OPERATORS_VERSION = 5
 """Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
 
+PARTNER_DISTANCE = 4
+"""Passages between the two sentences of a joined claim."""
 SIMILARITY = 0.5
 """Jaccard index of the terms of two sentences from which on they are near-duplicates."""
 SPLITS = ("test", "train", "all")
@@ -38,6 +41,11 @@ class SourceSentence:
     start: int
     end: int
     text: str
+
+
+@lru_cache(maxsize=8192)
+def _matter(text: str) -> frozenset[str]:
+    return frozenset(term for term in terms(text) if len(term) > 4)
 
 
 def split_sentences(sentences: Sequence[str]) -> dict[str, str]:
@@ -165,8 +173,31 @@ class DocumentIndex:
         """Return sentence `number` with everything that operators may use."""
         source = self.sources[number]
         profile = self.profile(source.document)
-        clauses = partial(self.clauses, source)
-        return Statement(source.text, profile.text, rng, parties=profile.parties, donors=donors, clauses=clauses)
+        return Statement(
+            source.text,
+            profile.text,
+            rng,
+            parties=profile.parties,
+            donors=donors,
+            partner=lambda: "" if (partner := self.partner(number)) is None else self.sources[partner].text,
+            clauses=partial(self.clauses, source),
+        )
+
+    def partner(self, number: int) -> int | None:
+        """Return a sentence of a passage near by, on the same matter, that `additions.JOINED` can join to this one.
+
+        Of another passage, since the sentences of one may give each other's reasons without a word that says so.
+        """
+        source = self.sources[number]
+        words = _matter(source.text)
+        fitting = []
+        for other in self.by_document[source.document]:
+            text = self.sources[other].text
+            shared = words & _matter(text)
+            near = 0 < abs(self.sources[other].passage - source.passage) <= PARTNER_DISTANCE
+            if near and can_join(text) and 0 < len(shared) < SIMILARITY * len(words | _matter(text)):
+                fitting.append((-len(shared), other))
+        return min(fitting, default=(0, None))[1]
 
     @cached_property
     def _clauses(self) -> dict[str, list[tuple[SourceSentence, str, str]]]:

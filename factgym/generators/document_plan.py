@@ -23,6 +23,7 @@ import numpy.typing as npt
 from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, Status, Verdict
 from factgym.generators.document_index import DocumentIndex
+from factgym.generators.perturbations.additions import JOINED
 from factgym.generators.perturbations.adjuncts import PARAPHRASES
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.grammar import Cues, strip_full_stop
@@ -110,10 +111,10 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A worded claim before its evidence has an id. source: number of its sentence, None for a foreign statement."""
+    """A worded claim before its evidence has an id. sources: numbers of its sentences, none for a foreign statement."""
 
     claim: Corruption
-    source: int | None
+    sources: tuple[int, ...]
 
 
 class Drafter:
@@ -160,7 +161,14 @@ class Drafter:
         if (foreign and self._name_foreign) or rng.random() < _NAMES_SOURCE:
             text = name_source(text, self.index.documents[source.document].title, rng)
         span = span if span in text else span[:1].lower() + span[1:]
-        return Draft(replace(corruption, text=text, unsupported_span=span), None if foreign else claim.number)
+        return Draft(replace(corruption, text=text, unsupported_span=span), self.sources_of(claim))
+
+    def sources_of(self, claim: PlannedClaim) -> tuple[int, ...]:
+        """Return the numbers of the sentences that show a claim's status."""
+        if claim.donor is not None:
+            return ()
+        partner = self.index.partner(claim.number) if claim.operator == JOINED.name else None
+        return (claim.number,) if partner is None else (claim.number, partner)
 
 
 def _paraphrased(text: str, span: str, rng: random.Random) -> str:
@@ -288,9 +296,20 @@ class Planner:
         seconds = self._seconds(verdict, status, number, donors, rng)
         rng.shuffle(seconds)
         for position, first in enumerate(firsts):
-            fitting = [second for second in seconds if second.donor is None or second.donor != first.donor]
+            fitting = [second for second in seconds if self._fit(first, second)]
             if position < max(1, len(fitting)):
                 yield first, fitting[position] if fitting else None
+
+    def _fit(self, first: PlannedClaim, second: PlannedClaim) -> bool:
+        """Whether two claims can be of one answer: other sentences, no further apart than the window."""
+        if first.donor is not None and first.donor == second.donor:
+            return False
+        if JOINED.name not in (first.operator, second.operator):
+            return True
+        sources = [number for claim in (first, second) for number in self._drafter.sources_of(claim)]
+        # A foreign statement takes the place of a sentence too.
+        passages = [self._index.sources[number].passage for number in (first.number, second.number, *sources)]
+        return len({*sources}) == len(sources) and max(passages) - min(passages) < self._window
 
     def _seconds(
         self, verdict: Verdict, status: Status, number: int, donors: Sequence[int], rng: random.Random

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from factgym.corpora.documents import read_folder
 from factgym.generators.document_index import DocumentIndex
+from factgym.generators.perturbations.additions import can_join
 from factgym.generators.perturbations.adjuncts import drop_item, drop_limit, drop_purpose
 from factgym.generators.perturbations.clauses import find_exception, find_sentences, is_usable
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
@@ -327,6 +328,62 @@ def test_a_party_is_not_swapped_when_the_document_states_it_of_the_other_too() -
     assert corrupt("party", sentence, other, parties=find_parties(CONTRACT)) is None
 
 
+@pytest.mark.parametrize(
+    ("sentence", "exchanged", "span"),
+    [
+        ("NETGEAR shall notify Distributor of a change of its price.",
+         "Distributor shall notify NETGEAR of a change of its price.", "Distributor shall notify NETGEAR"),
+        ("Distributor shall submit a report to NETGEAR on NETGEAR's prices.",
+         "NETGEAR shall submit a report to Distributor on Distributor's prices.",
+         "NETGEAR shall submit a report to Distributor"),
+        ("If the price rises, you must notify us of your decision.",
+         "If the price rises, we must notify you of our decision.", "we must notify you"),
+        ("You grant us a license to your content.", "We grant you a license to our content.", "We grant you"),
+    ],
+)  # fmt: skip
+def test_giver_and_receiver_of_a_duty_are_exchanged(sentence: str, exchanged: str, span: str) -> None:
+    corruption = corrupt("exchange", sentence, parties=find_parties(CONTRACT))
+    assert corruption is not None
+    assert (corruption.text, corruption.status, corruption.unsupported_span) == (exchanged, "contradicted", span)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "document"),
+    [
+        (
+            "NETGEAR shall notify Distributor of each change.",
+            "Distributor shall notify NETGEAR of a return.",
+        ),  # both do
+        ("You may contact us about your account.", ""),  # both may
+        ("If you ask, we will send you a link.", ""),  # two subjects
+        ("The parties shall notify each other, and NETGEAR shall pay Distributor.", ""),
+        ("NETGEAR shall pay Distributor Price List fees.", ""),  # part of a longer name
+        ("Vendors shall pay Distributor in full.", ""),  # no party of the document
+    ],
+)
+def test_a_duty_that_both_may_have_is_not_exchanged(sentence: str, document: str) -> None:
+    assert corrupt("exchange", sentence, document, parties=find_parties(CONTRACT)) is None
+
+
+def test_two_statements_are_joined_by_a_cause() -> None:
+    first, second = "The office is open to visitors on Monday.", "You must sign the book."
+    texts = {
+        corruption.text
+        for seed in range(40)
+        if (corruption := corrupt("joined", first, second, seed, partner=lambda: second))
+    }
+    assert texts == {
+        f"{start} you must sign the book, the office is open to visitors on Monday." for start in ("Because", "Since")
+    } | {f"The office is open to visitors on Monday {word} you must sign the book." for word in ("because", "since")}
+    corruption = corrupt("joined", first, second, partner=lambda: second)
+    assert corruption is not None and corruption.status == "unsupported"
+    assert corruption.unsupported_span.lower().endswith("you must sign the book")
+    assert corrupt("joined", first) is None
+    assert corrupt("joined", "If it rains, the office is open.", second, partner=lambda: second) is None
+    assert corrupt("joined", "The office is not open on Sunday.", second, partner=lambda: second) is None
+    assert can_join(second) and not can_join("You may sign the book.")
+
+
 def test_invented_causes() -> None:
     corruption = corrupt("cause", "You must register with your true identity.")
     assert corruption is not None
@@ -370,6 +427,13 @@ def test_donor_operators_use_the_given_donors() -> None:
         ("I must register with my true identity on the first day.", False),
         ("You must write to […] before the first day of the month.", False),
         ("CUSTOMER ACKNOWLEDGES THAT NETGEAR MAKES NO WARRANTY AT ALL.", False),
+        # What they point to is in another sentence.
+        ("Each office is responsible for the cost of these services.", False),
+        ("Every office must pay for its services when these services fail.", True),
+        ("The discount is open to those under the age of sixteen.", True),
+        ("If you did not make a note of it, you can look it up.", False),
+        ("Employees may take this course of action on Mondays only.", False),
+        ("When we can restart the process without a loss, we do.", False),
     ],
 )
 def test_usable_sentences(sentence: str, good: bool) -> None:
@@ -378,7 +442,7 @@ def test_usable_sentences(sentence: str, good: bool) -> None:
 
 def test_usable_sentences_have_their_spans_and_list_items_depend_on_their_introduction() -> None:
     text = (
-        "You must not do any of the things named:\n- Sell the data of other people to advertisers. You must ask us first in all such cases.\n"
+        "You must not do any of the things named:\n- Sell the data of other people to advertisers. You must ask us first in every other case.\n"
         "- Log data: We collect the address of your browser and device.\n"
         "2.1 The Company shall pay the fee within ten days of the invoice.\n"
         "    You must not read this line of code as a rule of ours."
@@ -386,7 +450,7 @@ def test_usable_sentences_have_their_spans_and_list_items_depend_on_their_introd
     sentences = list(find_sentences(text))
     assert [text[sentence.start : sentence.end] for sentence in sentences] == [sentence.text for sentence in sentences]
     assert [sentence.text for sentence in sentences] == [
-        "You must ask us first in all such cases.",
+        "You must ask us first in every other case.",
         "We collect the address of your browser and device.",
         "The Company shall pay the fee within ten days of the invoice.",
     ]

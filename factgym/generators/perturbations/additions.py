@@ -18,16 +18,19 @@ from factgym.generators.perturbations.grammar import (
     Cues,
     append_phrase,
     comma_of,
+    lowercase_opening,
     prepend_phrase,
     strip_full_stop,
 )
-from factgym.generators.perturbations.names import kind_alone
+from factgym.generators.perturbations.names import find_names, kind_alone
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 
 _CUES = Cues("additions")
 
 _ALTERNATIVES = re.compile(r"\[([^\[\]]*)\]")
 _MAX_SENTENCE_CHARS = 190
+_MAX_JOINED_WORDS = 20
+_REASON_FIRST = 0.3
 _casefold = lru_cache(maxsize=4)(str.casefold)
 """Of whole documents, of which the same one comes again for each of its sentences."""
 
@@ -54,6 +57,43 @@ def invent_cause(statement: Statement) -> Edit | NoEdit:
     return Edit(start, len(sentence), f"{cause}.", cause.lstrip(" ,"), reason=reason)
 
 
+def can_join(sentence: str) -> bool:
+    """Whether a sentence can be the reason in `join_statements`: short, without a clause of its own, no permission."""
+    return _is_plain(sentence) and not _CUES.permission.search(sentence)
+
+
+def _is_plain(sentence: str) -> bool:
+    return len(sentence.split()) <= _MAX_JOINED_WORDS and _CUES.joinable.match(sentence) is not None
+
+
+def join_statements(statement: Statement) -> Edit | NoEdit:
+    """Give a true statement another true one for its reason."""
+    text, partner, source = statement.text, statement.partner(), statement.source
+    if not partner or not _is_plain(text):
+        return NoEdit("no_donor")
+    reason, main = (_inside(sentence, source) for sentence in (partner, text))
+    if reason is None or main is None:
+        return NoEdit("refused", "it is uncertain how the first word is written inside a sentence")
+    word, reason, main = statement.rng.choice(("because", "since")), strip_full_stop(reason), strip_full_stop(main)
+    if statement.rng.random() < _REASON_FIRST:
+        span = f"{word.capitalize()} {reason}"
+        joined = f"{span}, {main}."
+    else:
+        span = f"{word} {reason}"
+        joined = f"{strip_full_stop(text)} {span}."
+    return Edit(
+        0, len(text), joined, span, reason="The document states both, but not the one as the reason of the other."
+    )
+
+
+def _inside(sentence: str, source: str) -> str | None:
+    """Return a sentence as it is written inside another one; None where that is uncertain."""
+    word = sentence.split(" ", 1)[0]
+    if re.search(rf"[a-z,] {re.escape(word)}\b", source):
+        return sentence
+    return lowercase_opening(sentence, [name.span for name in find_names(sentence, source)], source)
+
+
 def _replace_by_donor(statement: Statement) -> Edit | NoEdit:
     """Replace the statement by a statement of another document, on which the caller made sure that this document is silent."""
     if not statement.donors:
@@ -62,6 +102,7 @@ def _replace_by_donor(statement: Statement) -> Edit | NoEdit:
     return Edit(0, len(statement.text), text, strip_full_stop(text))
 
 
+JOINED = Operator("joined", ("unsupported",), join_statements, _CUES.joinable)
 CAUSE = Operator("cause", ("unsupported",), invent_cause, _CUES.cause_site)
 ADDITION = Operator("addition", ("unsupported",), _replace_by_donor, reason="Nothing in the document says this.")
 IRRELEVANT = Operator(

@@ -34,6 +34,7 @@ _MIN_CHARS, _MAX_CHARS = 40, 360
 _LATE_POINTER = re.compile(r".* (?:it|them)\.$")
 """A short sentence that ends in a pronoun: its noun is in another one ("In some cases, we may require it.")."""
 _SHORT = 10
+_STEM = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,17 @@ def is_usable(sentence: str) -> bool:
     return (
         not dependent
         and not pointing
+        and not _lacks_antecedent(sentence)
         and not _CUES.outward.search(body)
         and not _CUES.defines.search(body)
         and bool(_CUES.finite_verb.search(body))
+    )
+
+
+def _lacks_antecedent(sentence: str) -> bool:
+    """Whether "these …" or "those …" has a noun that the sentence has not named before."""
+    return any(
+        match[1][:_STEM] not in sentence[: match.start()].lower() for match in _CUES.demonstrative.finditer(sentence)
     )
 
 

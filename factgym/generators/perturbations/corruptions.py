@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from factgym.datasets.claims import Status
-from factgym.generators.perturbations.additions import ADDITION, CAUSE, IRRELEVANT
+from factgym.generators.perturbations.additions import ADDITION, CAUSE, IRRELEVANT, JOINED
 from factgym.generators.perturbations.adjuncts import (
     CONDITION_EXCHANGED,
     CONTRARY,
@@ -22,7 +22,7 @@ from factgym.generators.perturbations.adjuncts import (
     PURPOSE_ADDED,
 )
 from factgym.generators.perturbations.clauses import CONDITION, EXCEPTION
-from factgym.generators.perturbations.entities import PARTY
+from factgym.generators.perturbations.entities import EXCHANGE, PARTY
 from factgym.generators.perturbations.modals import DUTY, MODAL
 from factgym.generators.perturbations.numbers import AMOUNT, DATE, FREQUENCY, NUMBER, VERSION
 from factgym.generators.perturbations.operator import NoEdit, Operator, Statement
@@ -32,9 +32,9 @@ from factgym.generators.perturbations.scope import MODALITY, SCOPE
 OPERATORS: Mapping[str, Operator] = {
     operator.name: operator
     for operator in (
-        *(NUMBER, AMOUNT, DATE, FREQUENCY, VERSION, PARTY, POLARITY, MODAL, CONTRARY),
+        *(NUMBER, AMOUNT, DATE, FREQUENCY, VERSION, PARTY, EXCHANGE, POLARITY, MODAL, CONTRARY),
         *(SCOPE, MODALITY, DUTY, HEDGE, LIMIT, CONDITION, EXCEPTION),
-        *(CAUSE, PURPOSE_ADDED, LIMIT_ADDED, CONDITION_EXCHANGED, ADDITION, IRRELEVANT),
+        *(CAUSE, PURPOSE_ADDED, LIMIT_ADDED, CONDITION_EXCHANGED, JOINED, ADDITION, IRRELEVANT),
     )
 }
 """The operators by name, in a fixed order: those that contradict, those that claim too much, those without support."""

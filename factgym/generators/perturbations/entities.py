@@ -118,6 +118,51 @@ def swap_party(statement: Statement) -> Edit | NoEdit:
 
 PARTY = Operator("party", ("contradicted",), swap_party, _CUES.party_site)
 
+_EXCHANGED = {"you": "us", "us": "you", "your": "our", "our": "your", "Your": "Our", "Our": "Your"}
+_SUBJECTS = {"You": "We", "We": "You", "you": "we", "we": "you"}
+_PRONOUN = re.compile(r"\b(?:you|we|us|your|our|yours|ours|yourself|ourselves)\b", re.I)
+
+
+def exchange_parties(statement: Statement) -> Edit | NoEdit:
+    """Exchange giver and receiver of a duty: "You must notify us" as "We must notify you".
+
+    They are two parties that the document keeps apart, or its author and its reader. What else names them in the
+    sentence is exchanged too.
+    """
+    sentence = statement.text
+    match = _CUES.gives.search(sentence)
+    if match is None or _CUES.shared.search(sentence) or not in_main_clause(sentence[: match.start()]):
+        return NoEdit()
+    giver, receiver = match["giver"], match["receiver"]
+    parts = (
+        sentence[: match.start()],
+        sentence[match.end("giver") : match.end("receiver")],
+        sentence[match.end("receiver") :],
+    )
+    if giver in _SUBJECTS:
+        words, other, subject = _PRONOUN, _EXCHANGED, _SUBJECTS[giver]
+        used = [word[0] for part in parts for word in words.finditer(part)]
+        # Of further pronouns only possessives have the same form as subject and object.
+        fits = {giver.lower(), receiver} in ({"you", "us"}, {"we", "you"}) and used.count(receiver) == 1
+        fits = fits and other.keys() >= set(used) and {*used} <= {receiver, "your", "our", "Your", "Our"}
+    else:
+        names = f"(?:{re.escape(giver)}|{re.escape(receiver)})"
+        words, other, subject = re.compile(rf"\b{names}\b"), {giver: receiver, receiver: giver}, receiver
+        fits = not {(giver, receiver), (receiver, giver)}.isdisjoint(statement.parties)
+        # A name inside a longer one ("Distributor Price List") is no party; one before the duty has a duty of its own.
+        fits = fits and not re.search(rf"[A-Z][\w’'-]* {names}\b|\b{names}(?: [A-Z]|-)", sentence)
+        fits = fits and not words.search(parts[0])
+    before, duty, rest = (words.sub(lambda word: other.get(word[0], ""), part) for part in parts)
+    act = " ".join(parts[1].split()[:2])
+    # Both may owe it to each other.
+    if not fits or statement.mentions(f"{subject}{parts[1][: parts[1].index(act) + len(act)]}"):
+        return NoEdit()
+    reason = f"The document says this of {giver} towards {receiver}, not the other way round."
+    return Edit(0, len(sentence), f"{before}{subject}{duty}{rest}", f"{subject}{duty}", reason=reason)
+
+
+EXCHANGE = Operator("exchange", ("contradicted",), exchange_parties, _CUES.gives)
+
 _MAX_DONORS = 24
 # Contexts in which a name is part of a title, of a compound or of a longer name.
 _TITLE_BEFORE = (" named ", " called ", " titled ", " film ", " song ", " album ", " movie ", " novel ", " series ")

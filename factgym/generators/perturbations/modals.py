@@ -33,6 +33,9 @@ _NOT_AN_ACT = frozenset({"lose", "experience", "incur", "forget", "miss", "quali
 _NOT_AN_ACT |= word_set("no_act") | word_set("possible") | word_set("no_duty")
 
 
+_EXPECTED = frozenset({"receive", "get", "see", "hear", "find", "take", "arrive", "expect"})
+
+
 @dataclass(frozen=True, slots=True)
 class _Modal:
     """A modal phrase of the main clause, `text[start:end]`."""
@@ -48,8 +51,8 @@ class _Modal:
         """Return the phrases of a force that agree with the subject."""
         forms = _PHRASES[force]
         phrases = [phrase for phrase in (*forms["any"], *forms.get(self.number, ())) if phrase != self.text]
-        # An obligation to suffer something ("are obliged to be given") is none.
-        return [phrase for phrase in phrases if not (self.passive and "obliged" in phrase)]
+        # An obligation to suffer something ("are obliged to be given") is none, nor is the freedom not to.
+        return [phrase for phrase in phrases if not (self.passive and re.search("obliged|free", phrase))]
 
 
 def _modals(sentence: str) -> Iterator[_Modal]:
@@ -61,6 +64,9 @@ def _modals(sentence: str) -> Iterator[_Modal]:
         if verb.endswith("ly") or (force in ("permission", "ability", "ban", "inability") and verb in _NOT_AN_ACT):
             continue
         if force in ("permission", "advice", "warning", "ban") and not _CUES.agent.search(subject):
+            continue
+        # What "should" happen to somebody is expected, not advised.
+        if force == "advice" and verb in _EXPECTED:
             continue
         before = sentence[: match.start("modal")]
         if _CUES.no_subject.search(subject) or _CUES.no_clause.search(before) or not in_main_clause(before):

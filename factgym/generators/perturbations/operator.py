@@ -31,7 +31,8 @@ class Statement:
     that a new value must be absent from, the source by default.
 
     Of a document's sentence: parties, pairs of actors that the document keeps apart; donors, sentences of other
-    documents on which this one is silent; clauses, by kind the clauses of other passages with their actors, and whether they are of the same document (see `adjuncts`). Of a claim: lead, questions before the statement; label and error_type,
+    documents on which this one is silent; partner, another sentence of the document on the same matter, "" for none;
+    clauses, by kind the clauses of other passages with their actors, and whether they are of the same document (see `adjuncts`). Of a claim: lead, questions before the statement; label and error_type,
     as they are now; aim, the error to put in, None for any; keeps, whether the label has to stay; pool, the claims to
     borrow from.
     """
@@ -42,6 +43,7 @@ class Statement:
     evidence: str = ""
     parties: tuple[tuple[str, str], ...] = ()
     donors: tuple[str, ...] = ()
+    partner: Callable[[], str] = lambda: ""
     clauses: Callable[[str], Sequence[tuple[str, str, bool]]] = lambda kind: ()
     lead: str = ""
     label: str = ""
