@@ -86,7 +86,7 @@ def test_a_model_from_nothing_has_the_size_that_was_asked_for(size: str) -> None
     model = make_model(tokenizer, weights, seed=0)
     real = sum(parameter.numel() for parameter in model.parameters())
     assert real == count_weights(model.config.hidden_size, layers, len(tokenizer))
-    assert abs(real / weights - 1) < 0.2
+    assert abs(real / weights - 1) < 0.25  # widths are multiples of 32
     again = make_model(tokenizer, weights, seed=0)
     assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
 

@@ -18,8 +18,10 @@ PREFIX = "scratch:"
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([km])", re.IGNORECASE)
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
-_TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
-"""Ordinary tokens: special tokens are left out when a reply is decoded, and the reply's format with them."""
+_PROMPT_END = "assistant\n"
+_TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", _PROMPT_END)
+"""Ordinary tokens: special ones are left out when a reply is decoded, and the reply's format with them. No other token
+holds a part of one, so that a prompt has the same tokens with and without its reply."""
 _HEADS = 4
 _CONTEXT = 32_768
 _MIN_WEIGHTS, _MAX_WEIGHTS = 10_000, 500_000_000
