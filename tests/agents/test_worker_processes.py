@@ -156,7 +156,7 @@ def test_a_command_that_is_stopped_ends_its_workers_and_is_continued(policy, tmp
     marks = tmp_path / "marks"
     command = [sys.executable, "-m", "factgym.cli.main", "eval", ENV, "--agent", policy, "-n", "60"]
     command += ["--workers", "2", "--concurrency", "4", "--out", str(tmp_path / "run"), "--set", "max_turns=2"]
-    command += ["--agent-set", f"folder={marks}", "--resume", "--agent-set", "seconds=0.05"]
+    command += ["--agent-set", f"folder={marks}", "--resume", "--agent-set", "seconds=0.2"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=tmp_path)
         file = tmp_path / "run" / EPISODES
