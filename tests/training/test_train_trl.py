@@ -253,13 +253,13 @@ def test_a_killed_run_continues_to_the_same_curve(
 
 
 def test_a_stage_ends_when_groups_no_longer_differ(tmp_path: Path) -> None:
-    """A budget of two tokens lets no completion earn anything: all groups are equal."""
-    silent = {**GRPO, "max_completion": 2, "stop_patience": 2, "steps": 9}
+    """A budget of one token lets no completion earn anything: all groups are equal."""
+    silent = {**GRPO, "max_completion": 1, "stop_patience": 2, "steps": 9}
     result = train(recipe(stages=[silent], evaluation={"every": 0, "test_tasks": 0}), tmp_path / "run")
     (stage,) = result["stages"]
     assert stage["steps"] == 2
     assert "step 2: for 2 steps at least 100%" in stage["stopped"]
-    assert any("max_completion=2 bounds" in note for note in stage["warnings"])
+    assert any("max_completion=1 bounds" in note for note in stage["warnings"])
 
 
 def test_an_adapter_is_merged_into_the_model(tmp_path: Path) -> None:
