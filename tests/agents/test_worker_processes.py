@@ -158,7 +158,15 @@ def test_a_command_that_is_stopped_ends_its_workers_and_is_continued(policy, tmp
     command += ["--workers", "2", "--concurrency", "4", "--out", str(tmp_path / "run"), "--set", "max_turns=2"]
     command += ["--agent-set", f"folder={marks}", "--resume", "--agent-set", "seconds=0.2"]
     with (tmp_path / "log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, cwd=tmp_path)
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            cwd=tmp_path,
+            # Tests that a shell runs in its background inherit an ignored SIGINT.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
         file = tmp_path / "run" / EPISODES
         wait_for(lambda: file.is_file() and file.read_bytes().count(b"\n") > 3, process)
         # As a terminal does: Ctrl-C reaches the workers too.
