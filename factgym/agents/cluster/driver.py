@@ -68,10 +68,10 @@ class _Slots:
 
 @dataclass(slots=True)
 class Driver:
-    """The workers of one run. start: starts a process. workplace: of the workers, for messages."""
+    """The workers of one run. start: starts a process. location: where they run, for messages."""
 
     start: Callable[[], RemoteWorker]
-    workplace: str
+    location: str
     recipe: Recipe
     env: Env[Any]
     agent: Agent
@@ -98,7 +98,7 @@ class Driver:
             if not playing.done():
                 serving.result()
                 raise ClusterError(
-                    f"no worker of {self.workplace} stayed alive until it was ready; the last: {self.last_loss}"
+                    f"no worker of {self.location} stayed alive until it was ready; the last: {self.last_loss}"
                 )
             playing.result()
             await gather_all(self._close(slots) for slots in self.ready)
@@ -131,7 +131,7 @@ class Driver:
         version = await worker.call("version")
         if version != factgym.__version__:
             raise ConfigError(
-                f"a worker of {self.workplace} has factgym {version}, and this is {factgym.__version__}: install the "
+                f"a worker of {self.location} has factgym {version}, and this is {factgym.__version__}: install the "
                 f"same version on every machine"
             )
         answer = await worker.call("prepare", self.recipe, self.limits.episode_timeout)
@@ -200,10 +200,10 @@ class Driver:
 
 
 StartWorkers = Callable[[Env[Any], Limits], AbstractContextManager[tuple[Callable[[], RemoteWorker], int]]]
-"""Opens a workplace for an environment: a function that starts a worker there, and the number of workers."""
+"""Prepare workers for an environment: yields a function that starts one worker process, and the number of workers."""
 
 
-def cluster_engine(workplace: str, workers: StartWorkers, agent: str, settings: Mapping[str, Any] | None) -> Engine:
+def cluster_engine(location: str, workers: StartWorkers, agent: str, settings: Mapping[str, Any] | None) -> Engine:
     """Return an engine for `collect(…, engine=…)` that plays on workers. agent, settings: each worker makes its own."""
 
     async def play(
@@ -219,7 +219,7 @@ def cluster_engine(workplace: str, workers: StartWorkers, agent: str, settings: 
         if todo:
             recipe = recipe_of(env, agent, settings or {})
             with workers(env, limits) as (start, number):
-                driver = Driver(start, workplace, recipe, env, run_agent, limits)
+                driver = Driver(start, location, recipe, env, run_agent, limits)
                 await driver.run(min(number, limits.concurrency, len(todo)), todo, keep, progress)
         return progress
 
