@@ -23,10 +23,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import compress, starmap
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.locks import lock
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
 from factgym.corpora.cooccurrence.building import Run
@@ -55,12 +55,6 @@ from factgym.corpora.store import TEXT, VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import Items, OnProgress, write_corpus
 from factgym.corpora.text import fold_with_offsets
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: two processes may build the same corpus at once, and the first to finish wins
-    fcntl = None
 
 CACHE_VARIABLE = "FACTGYM_CACHE"
 """Environment variable with the folder of the cache, in place of the user's."""
@@ -418,8 +412,7 @@ def _file_digest(file: Path) -> str:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock that other processes wait for."""
+    """Hold a lock that other processes wait for; without locks, the first to finish the corpus wins."""
     with path.open("w") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file, wait=True)
         yield

@@ -19,12 +19,12 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.locks import lock
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, encoder_name
 from factgym.corpora.late import LATE, STARTS, LateEncoder
@@ -43,12 +43,6 @@ if TYPE_CHECKING:
     from factgym.corpora.dense import EncoderPreset, SentenceEncoder, Vectors
     from factgym.corpora.late import Rows
     from factgym.corpora.store import StoredCorpus
-
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: nothing keeps two processes from encoding the same corpus at once
-    fcntl = None
 
 EncodeBlocks = Callable[[Iterable[list[Passage]]], Iterator["Vectors | list[Rows]"]]
 """Encodes blocks of passages, in order: into a row each, or into an array of rows each."""
@@ -137,11 +131,8 @@ def encode_corpus(
 def _exclusive(path: Path, corpus: Path) -> Iterator[None]:
     """Hold a lock for the time of an encoding; the system releases it when the process is killed."""
     with path.open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(f"another process encodes {corpus}: wait for it, or stop it") from None
+        if not lock(file):
+            raise ConfigError(f"another process encodes {corpus}: wait for it, or stop it")
         yield
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
+from factgym.core.apportion import apportion
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import Immutable
 from factgym.corpora.rows import Row
@@ -211,7 +212,7 @@ class RecordSlice(Records[T]):
 def stratified_slice(records: RecordSet[T], strata: Sequence[str], size: int, seed: str, noun: str) -> RecordSlice[T]:
     """Draw `size` records with the strata in the proportion of the whole, by largest remainder (Hamilton's method).
 
-    strata: that of each record; of equal remainders the first name gets the seat. Each stratum is drawn without
+    strata: that of each record; of equal remainders the first name's is rounded up. Each stratum is drawn without
     replacement by the seed text and its name. Raises ConfigError for a size below 1 or above the number of records,
     which the error calls by `noun`.
     """
@@ -221,11 +222,7 @@ def stratified_slice(records: RecordSet[T], strata: Sequence[str], size: int, se
     members: dict[str, list[int]] = {}
     for index, name in enumerate(strata):
         members.setdefault(name, []).append(index)
-    exact = {name: size * len(indices) / total for name, indices in members.items()}
-    counts = {name: int(share) for name, share in exact.items()}
-    by_remainder = sorted(counts, key=lambda name: (counts[name] - exact[name], name))
-    for name in by_remainder[: size - sum(counts.values())]:
-        counts[name] += 1
+    counts = apportion(size, {name: len(members[name]) for name in sorted(members)})
     draws = (random.Random(f"{seed} {name}").sample(indices, counts[name]) for name, indices in members.items())
     return RecordSlice(records, chain.from_iterable(draws))
 

@@ -29,7 +29,6 @@ from factgym.training.seva.profile import (
     profile_of,
     random_allocation,
     sanitize,
-    split_by_share,
     weakness_weights,
     write_rules,
 )
@@ -280,14 +279,6 @@ def test_the_control_has_the_same_total_and_no_favourite() -> None:
     # Five standard deviations of a multinomial cell.
     assert all(abs(n - 10_000) < 5 * (60_000 * 5 / 36) ** 0.5 for n in allocation.values())
     assert random_allocation(205, 1) == random_allocation(205, 1) != random_allocation(205, 2)
-
-
-@given(st.integers(0, 500), st.lists(st.fractions(0, 10), min_size=1, max_size=6).filter(any))
-def test_shares_add_up_and_stay_within_one(total: int, shares: list[Fraction]) -> None:
-    named = {str(at): value for at, value in enumerate(shares)}
-    allocation = split_by_share(total, named)
-    assert sum(allocation.values()) == total
-    assert all(abs(allocation[name] - total * value / sum(shares)) < 1 for name, value in named.items())
 
 
 def test_quotas_keep_the_count_of_each_category() -> None:

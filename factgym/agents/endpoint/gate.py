@@ -18,13 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
-from types import ModuleType
 
-fcntl: ModuleType | None
-try:
-    import fcntl
-except ImportError:  # Windows: each process has a gate of its own
-    fcntl = None
+from factgym.core.locks import HAS_LOCKS, lock, unlock
 
 DECREASE = 0.85
 """After a refusal, the pace as a part of the rate that was taken before it (CUBIC's beta)."""
@@ -49,8 +44,8 @@ def share_gates(folder: str | Path) -> None:
 
 
 def gate_of(url: str, max_wait: float) -> RateGate:
-    """The gate of a server, shared with other processes where `share_gates` was called."""
-    if _folder is None or fcntl is None:
+    """The gate of a server, shared with other processes where `share_gates` was called and the system has locks."""
+    if _folder is None or not HAS_LOCKS:
         return RateGate(max_wait)
     return RateGate(max_wait, file=_folder / hashlib.sha256(url.encode()).hexdigest()[:32])
 
@@ -80,7 +75,7 @@ class RateGate:
         self._pause = 0.0
         self._elapsed = 1.0  # seconds of the last epoch, its pause included
         self._reference = 0.0  # requests a second that the server took before the last refusal
-        self._path = file if fcntl is not None else None
+        self._path = file
         self._file: FileIO | None = None
 
     def close(self) -> None:
@@ -92,12 +87,12 @@ class RateGate:
     @contextmanager
     def _shared(self) -> Iterator[None]:
         """The state as all processes have it, to be read and changed."""
-        if self._path is None or fcntl is None:
+        if self._path is None:
             yield
             return
         if self._file is None:
             self._file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
-        fcntl.flock(self._file, fcntl.LOCK_EX)
+        lock(self._file, wait=True)
         try:
             self._file.seek(0)
             if state := self._file.read(_STATE.size):
@@ -110,7 +105,7 @@ class RateGate:
             self._file.seek(0)
             self._file.write(_STATE.pack(*counts, *times))
         finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            unlock(self._file)
 
     @property
     def rate(self) -> float | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.locks import lock
 from factgym.core.secrets import redact
 from factgym.core.strict_json import clean_text
 
@@ -152,15 +153,9 @@ def open_locked(path: Path, flags: int = 0) -> int:
         raise ConfigError(
             f"cannot write to {path.parent} ({error.strerror}): choose another folder with --out"
         ) from None
-    try:  # an advisory lock of the open file: it ends with the process, however that dies
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(file):
         os.close(file)
-        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it") from None
-    except (ImportError, OSError):
-        pass
+        raise ConfigError(f"{path.parent} is being written by another process: wait for it, or stop it")
     return file
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.benchmarks.statistics.intervals import LEVEL, NO_DATA, Estimate, wilson
+from factgym.core.apportion import apportion
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.datasets.claims import VERDICTS
 
@@ -410,13 +411,14 @@ class SeedVariance:
 def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """For each seed, ascending indices of `n` items whose labels have the same shares as all items.
 
-    A label's number is its share of `n`, rounded by largest remainders: within one of the exact share and the same for
-    every seed. Which items of a label are drawn depends on the seed and on that label's items alone. Raises ValueError
-    unless 0 <= n <= items, and for a negative seed.
+    A label's number is its share of `n`, rounded by largest remainders, ties to the larger label, then by name. Which
+    items of a label are drawn depends on the seed and on that label's items alone. Raises ValueError unless
+    0 <= n <= items, and for a negative seed.
     """
     if not 0 <= n <= len(labels):
         raise ValueError(f"{n} of {len(labels)} items")
-    sizes = allocation(Counter(labels), n)
+    counts = Counter(labels)
+    sizes = apportion(n, {label: counts[label] for label in sorted(counts, key=lambda label: (-counts[label], label))})
     indices = {label: [i for i, other in enumerate(labels) if other == label] for label in sizes}
 
     def drawn(label: str, seed: int) -> list[int]:
@@ -426,17 +428,6 @@ def stratified_slices(labels: Sequence[str], n: int, seeds: Sequence[int]) -> tu
         return list(rng.choice(indices[label], sizes[label], replace=False).tolist())
 
     return tuple(tuple(sorted(i for label in sizes for i in drawn(label, seed))) for seed in seeds)
-
-
-def allocation(counts: Counter[str], n: int) -> dict[str, int]:
-    """`n` divided in proportion to `counts` by largest remainders, ties to the larger label, then by name."""
-    # Largest remainders (Hamilton's method), in whole numbers: a remainder must not depend on rounding.
-    total = counts.total()
-    sizes = {label: count * n // total for label, count in counts.items()}
-    order = sorted(counts, key=lambda label: (-(counts[label] * n % total), -counts[label], label))
-    for label in order[: n - sum(sizes.values())]:
-        sizes[label] += 1
-    return sizes
 
 
 def seed_variance(metric: Callable[[Sequence[int]], float], slices: Sequence[Sequence[int]]) -> SeedVariance:

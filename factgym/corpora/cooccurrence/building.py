@@ -15,16 +15,15 @@ from types import ModuleType
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.locks import lock
 from factgym.core.processes import end_with_parent
 from factgym.corpora.cooccurrence.store import atomic_write
 
-fcntl: ModuleType | None
 resource: ModuleType | None
 try:
-    import fcntl
     import resource
 except ImportError:  # not on this system
-    fcntl = resource = None
+    resource = None
 
 Run = Callable[[Callable[[Any], Any], Iterator[Any]], Iterator[Any]]
 """Maps a function over tasks; results come in the order of completion."""
@@ -39,19 +38,16 @@ def locked_folder(folder: Path, resume: bool) -> Iterator[None]:
         raise ConfigError(f"{folder} is in the way: the build needs a folder of this name. Remove or rename it.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / _LOCK).open("w")
+        file = (folder / _LOCK).open("w")
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be made ({error.strerror}): what is built lies there before it is moved to its place"
         ) from None
-    with lock:
-        if fcntl is not None:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ConfigError(
-                    f"another process is building there: {folder}. Wait for it, or name another destination."
-                ) from None
+    with file:
+        if not lock(file):
+            raise ConfigError(
+                f"another process is building there: {folder}. Wait for it, or name another destination."
+            )
         for partial in folder.glob(".*.partial"):
             partial.unlink()
         if not resume:

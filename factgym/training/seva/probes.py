@@ -15,13 +15,13 @@ from fractions import Fraction
 from typing import Any
 
 from factgym.agents.judges.base import Judge, JudgeError, judge_note
+from factgym.core.apportion import apportion
 from factgym.core.messages import Usage
 from factgym.core.policy import add_usage
 from factgym.core.seeds import derive
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe, generate_probes, strategies_for
-from factgym.training.seva.profile import split_by_share
 from factgym.training.seva.proposer import MAX_DETAIL_CHARS, DroppedRequest, PolicyProposer, ProbeRequest
 
 PASSES = 4
@@ -77,7 +77,7 @@ def quotas_by_source(counts: Mapping[str, int], shares: Mapping[str, Fraction]) 
     """The probes of each category over the sources in their shares, by largest remainder."""
     quotas: dict[str, dict[str, int]] = {source: {} for source in shares}
     for category, n in counts.items():
-        for source, part in split_by_share(n, shares).items():
+        for source, part in apportion(n, shares).items():
             quotas[source][category] = part
     return quotas
 

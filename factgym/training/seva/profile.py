@@ -170,18 +170,6 @@ def random_allocation(total: int, seed: int) -> dict[str, int]:
     return {name: drawn[name] for name in ERROR_TYPES}
 
 
-def split_by_share(total: int, shares: Mapping[str, Fraction]) -> dict[str, int]:
-    """Apportion `total` by the largest remainder (Hamilton's method), in fractions; ties go to the first."""
-    share_sum = sum(shares.values(), Fraction(0))
-    exact = {name: total * value / share_sum for name, value in shares.items()}
-    counts = {name: math.floor(value) for name, value in exact.items()}
-    # The floors are less than one each below their exact shares, so the rest is smaller than the number of names.
-    by_remainder = sorted(counts, key=lambda name: counts[name] - exact[name])
-    for name in by_remainder[: total - sum(counts.values())]:
-        counts[name] += 1
-    return counts
-
-
 # Rules: round 1 changes no parameter. Each weak category gives one rule of fixed words, weakest first, with failures of
 # the verifier as examples. Their texts come from data sets and are untrusted.
 
