@@ -42,10 +42,13 @@ class Board:
 
     @property
     def settings(self) -> str:
-        """The settings that all runs have."""
+        """The settings that all runs have, without tables of settings."""
         config = self.entries[0].run.manifest.get("config")
         values = config.items() if isinstance(config, Mapping) else ()
-        return cut(", ".join(f"{name}={value}" for name, value in values if value is not None), _MAX_SETTINGS_CHARS)
+        return cut(
+            ", ".join(f"{name}={value}" for name, value in values if isinstance(value, str | int | float)),
+            _MAX_SETTINGS_CHARS,
+        )
 
 
 def make_boards(entries: Sequence[Entry]) -> list[Board]:
