@@ -24,7 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 from factgym.core.errors import ConfigError
@@ -261,7 +261,7 @@ class _TextScan:
     """
 
     __slots__ = (
-        *("implicit", "items", "limits", "overflow", "ranges", "reader"),
+        *("calls", "implicit", "items", "limits", "overflow", "ranges", "reader"),
         *("reasoning", "tags", "text", "unclosed", "work"),
     )
 
@@ -271,6 +271,8 @@ class _TextScan:
         self.tags = tags
         self.implicit = implicit
         self.reader = Reader(text, limits)
+        self.calls: list[Item | partial[Item]] = []
+        """Tagged calls so far, evaluated when all is read: a `</think>` may still drop them."""
         self.items: list[Item] = []
         self.ranges: list[tuple[int, int]] = []
         self.overflow: int | None = None
@@ -292,6 +294,7 @@ class _TextScan:
             self._add_range(position, match.start())
             position = self._read_opening(match)
         self._add_range(position, len(self.text))
+        self.items = [call() if isinstance(call, partial) else call for call in self.calls]
         if self.overflow is not None:
             self.items.append(too_many_calls(self.limits, self.overflow))
 
@@ -313,7 +316,7 @@ class _TextScan:
         if opening[0] == "{":
             return self._skip_object(match.start())
         if opening == _THINK_END:  # the template had opened the reasoning: all before it is no text of the policy
-            self.items.clear()
+            self.calls.clear()
             self.ranges.clear()
             self.overflow = None
             self.reasoning = True
@@ -323,7 +326,7 @@ class _TextScan:
             think_end = self.text.find(_THINK_END, end)
             self.unclosed = self.unclosed or think_end < 0
             return len(self.text) if think_end < 0 else think_end + len(_THINK_END)
-        if len(self.items) >= self.limits.max_calls or self.work <= self.reader.wasted:
+        if len(self.calls) >= self.limits.max_calls or self.work <= self.reader.wasted:
             if self.overflow is None:
                 self.overflow = match.start()
             return end
@@ -369,7 +372,7 @@ class _TextScan:
             if following is not None and following[0] == _CALL_END:
                 extra = self.reader.error("invalid_json", "expected nothing after the JSON object", after, position)
                 return self._skip_broken(json_error(f"The JSON in {_CALL} is not valid", extra), after)
-        self.items.append(call_from_object(value, self.limits, self.implicit, start, end))
+        self.calls.append(partial(call_from_object, value, self.limits, self.implicit, start, end))
         return end
 
     def _skip_fence(self, position: int) -> int:
@@ -379,7 +382,7 @@ class _TextScan:
 
     def _skip_broken(self, error: CallError, position: int) -> int:
         """Record an error; the text up to the call's closing tag is given up with it."""
-        self.items.append(error)
+        self.calls.append(error)
         end = self.tags.enders[_CALL_TAG].search(self.text, position)
         if end is None:
             return len(self.text)
@@ -394,11 +397,11 @@ class _TextScan:
         after = end.end() if end is not None and end[0] != _THINK_END else stop
         body = self.text[position:stop].strip()
         if body and (end is not None or self.tags.opener.search(self.text, position) is None):
-            self.items.append(ToolCall(tool, {argument: body}, None, start, after))
+            self.calls.append(ToolCall(tool, {argument: body}, None, start, after))
             return after
         problem = "is empty" if not body else "is not closed"
         message = f"<{tag}> {problem}: write <{tag}>{argument}</{tag}> to call {tool}."
-        self.items.append(call_error("bad_shape", message, start, name=tool))
+        self.calls.append(call_error("bad_shape", message, start, name=tool))
         return after if not body else position
 
     def read_bare_objects(self, first: int) -> None:

@@ -404,6 +404,55 @@ def test_the_test_of_a_published_schema_agrees_with_jsonschema(data: st.DataObje
     assert schema_test(VERDICT_SCHEMA)(verdict) == expected
 
 
+NAMES = ("a", "b", "it's", 'q"\\n')
+CHOICES = st.sampled_from((None, 0, 1, "", "x", "a'b\\"))
+VALUES = st.recursive(
+    CHOICES | st.sampled_from((True, False, 0.5, 2, "xyz")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=8,
+)
+BOUNDS = ("minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum")
+TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
+LEAVES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(TYPES) | st.lists(st.sampled_from(TYPES), min_size=1, unique=True),
+        "enum": st.lists(CHOICES, min_size=1, max_size=3, unique=True),
+        **{bound: st.integers(0, 3) for bound in BOUNDS},
+    },
+) | st.builds(lambda value: {"const": value}, CHOICES)
+
+
+def _larger(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    several = st.lists(inner, min_size=1, max_size=2)
+    names = st.sampled_from(NAMES)
+    optional = {
+        "type": st.sampled_from((*TYPES[:2], [*TYPES])),
+        "properties": st.dictionaries(names, inner, max_size=3),
+        "required": st.lists(names, max_size=2, unique=True),
+        **dict.fromkeys(("additionalProperties", "items", "not", "if", "then", "else"), inner),
+        **dict.fromkeys(("prefixItems", "anyOf", "allOf"), several),
+    }
+    return st.fixed_dictionaries({}, optional=optional)
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    schema=st.recursive(st.booleans() | LEAVES, _larger, max_leaves=8).filter(
+        lambda schema: schema not in (True, False)
+    ),
+    values=st.lists(VALUES, min_size=1, max_size=5),
+)
+def test_the_test_of_any_schema_agrees_with_jsonschema(schema: dict[str, Any], values: list[Any]) -> None:
+    validator = jsonschema.Draft202012Validator(
+        {"$defs": {"inner": schema}, "properties": {"x": {"$ref": "#/$defs/inner"}}}
+    )
+    test, inner = schema_test(validator.schema), schema_test(schema)
+    for value in values:
+        expected = validator.is_valid({"x": value})
+        assert inner(value) == test({"x": value}) == expected
+
+
 @pytest.mark.parametrize(
     "schema",
     [
