@@ -434,6 +434,15 @@ def test_donor_operators_use_the_given_donors() -> None:
         ("If you did not make a note of it, you can look it up.", False),
         ("Employees may take this course of action on Mondays only.", False),
         ("When we can restart the process without a loss, we do.", False),
+        # What a sentence points at by "this", "such" or "these" is named in it before.
+        ("Your supervisor can write this explanation for you, if needed.", False),
+        ("Tripath may appoint resellers with respect to such specific Product in the Territory.", False),
+        ("The Company shall pay all royalties, and such royalties are due every month.", True),
+        ("The fee is due monthly, and you must pay this fee to us in advance.", True),
+        ("We work hard every day to maintain that trust.", False),
+        ("After the thirty days are up, the deleted content may remain on our backups.", False),
+        ("Franchisee must set up six sub -franchisees during the year of the contract.", False),
+        ("Payment Based on Plan For monthly payment plans, the Service is billed in advance.", False),
     ],
 )
 def test_usable_sentences(sentence: str, good: bool) -> None:
@@ -466,6 +475,8 @@ def test_rewording_never_touches_the_span_and_keeps_the_rest_true() -> None:
     seen = {reword(sentence, "thirty (30) days", random.Random(f"r{n}")) for n in range(80)}
     assert len(seen) > 4
     assert all("thirty (30) days" in text and text[0].isupper() and "However" not in text for text in seen)
+    sentence = "Tell us if you are or were abroad when you open an account such as yours."
+    assert {reword(sentence, "", random.Random(f"r{n}")) for n in range(40)} == {sentence}
     assert {reword("No rule fits at all.", "", random.Random(f"r{n}")) for n in range(9)} == {"No rule fits at all."}
 
 
@@ -612,6 +623,9 @@ def test_purposes_and_items_are_left_out_of_positive_statements_only() -> None:
         ("The records are deleted permanently.", "The records are deleted temporarily."),
         ("If it is deleted permanently, we will tell you.", None),
         ("No licence is required.", None),
+        ("We store your address so we can send you the invoice.", None),
+        ("The warranty applies regardless of any other warranty.", None),
+        ("We may change the price at any time without notice.", None),
     ],
 )
 def test_contraries_are_of_positive_main_clauses(sentence: str, contrary: str | None) -> None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import (
+    FUNCTION_WORDS,
     NO_ANCHOR,
     Cues,
     append_phrase,
@@ -89,7 +90,7 @@ def join_statements(statement: Statement) -> Edit | NoEdit:
 def _inside(sentence: str, source: str) -> str | None:
     """Return a sentence as it is written inside another one; None where that is uncertain."""
     word = sentence.split(" ", 1)[0]
-    if re.search(rf"[a-z,] {re.escape(word)}\b", source):
+    if word.lower() not in FUNCTION_WORDS and re.search(rf"[a-z,] {re.escape(word)}\b", source):
         return sentence
     return lowercase_opening(sentence, [name.span for name in find_names(sentence, source)], source)
 

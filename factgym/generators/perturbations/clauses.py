@@ -31,9 +31,9 @@ _POINTING_CHARS = 24
 """Only a pronoun this early can point out of the sentence; a later one mostly finds its noun inside."""
 _MIN_WORDS, _MAX_WORDS = 7, 55
 _MIN_CHARS, _MAX_CHARS = 40, 360
-_LATE_POINTER = re.compile(r".* (?:it|them)\.$")
-"""A short sentence that ends in a pronoun: its noun is in another one ("In some cases, we may require it.")."""
-_SHORT = 10
+_LATE_POINTER = re.compile(r".* (?:it|them|that \w+)\.$")
+"""A short sentence that ends in a pronoun or "that …": its noun is in another one ("In some cases, we may require it.")."""
+_SHORT = 12
 _STEM = 4
 
 
@@ -97,9 +97,10 @@ def is_usable(sentence: str) -> bool:
 
 
 def _lacks_antecedent(sentence: str) -> bool:
-    """Whether "these …" or "those …" has a noun that the sentence has not named before."""
+    """Whether "these …", "those …" or "such …" has a noun that the sentence has not named before."""
     return any(
-        match[1][:_STEM] not in sentence[: match.start()].lower() for match in _CUES.demonstrative.finditer(sentence)
+        re.search(rf"(?i)\b{match[1][:_STEM]}", sentence[: match.start()]) is None
+        for match in _CUES.demonstrative.finditer(sentence)
     )
 
 
