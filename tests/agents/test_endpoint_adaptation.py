@@ -13,7 +13,8 @@ from test_endpoint_faults import ASK, ask, fails
 import factgym
 from factgym.agents.agent import agent_from_model
 from factgym.agents.endpoint import Endpoint
-from factgym.agents.endpoint.reply import FIRST_TOKEN, completion_of_stream, fault_of_status, read_reply
+from factgym.agents.endpoint.faults import fault_of_status
+from factgym.agents.endpoint.reply import FIRST_TOKEN, completion_of_stream, read_reply
 from factgym.agents.resolve import find_agent
 from factgym.agents.runs.collect import collect_async
 from factgym.agents.script_server import ScriptServer, as_events, completion, scripted_reply

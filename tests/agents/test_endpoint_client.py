@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.endpoint.client import backoff
-from factgym.agents.endpoint.reply import requested_wait
+from factgym.agents.endpoint.faults import requested_wait
 from factgym.agents.endpoint.settings import Redactor, find_address
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError

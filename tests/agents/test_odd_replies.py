@@ -17,7 +17,8 @@ import factgym
 from factgym.agents.agent import agent_from_model
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.endpoint.client import MAX_BODY
-from factgym.agents.endpoint.reply import ChatReply, Fault, completion_of_stream, fault_of_status, read_reply
+from factgym.agents.endpoint.faults import Fault, fault_of_status
+from factgym.agents.endpoint.reply import ChatReply, completion_of_stream, read_reply
 from factgym.agents.runs.collect import collect_async
 from factgym.agents.runs.files import EPISODES, MANIFEST, check_same
 from factgym.agents.runs.read import read_run, repair_run
@@ -440,7 +441,7 @@ def test_damaged_runs_are_errors_for_people_and_can_be_repaired(recorded, tmp_pa
         file.unlink()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_manifest_price_table_or_gate_is_read_or_is_an_error_for_people(tmp_path, body):
     (tmp_path / EPISODES).write_bytes(b"")

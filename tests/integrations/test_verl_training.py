@@ -34,7 +34,7 @@ from factgym.integrations.verl.loop import FactAgentLoop
 from factgym.rewards.advantages import group_advantages
 from factgym.training.recipes.engines import write_engine
 from factgym.training.recipes.recipe import recipe_of
-from factgym.training.recipes.run import TaskSets
+from factgym.training.recipes.task_sets import TaskSets
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 

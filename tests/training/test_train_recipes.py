@@ -26,8 +26,9 @@ from factgym.training.recipes.recipe import (
     recipe_toml,
     with_changes,
 )
-from factgym.training.recipes.run import TaskSets, read_metrics, reward_weighted
+from factgym.training.recipes.run import read_metrics, reward_weighted
 from factgym.training.recipes.scratch import parse_size, shape_of
+from factgym.training.recipes.task_sets import TaskSets
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))

@@ -20,17 +20,9 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import factgym
+from factgym.agents.endpoint.faults import MALFORMED_CALL, Fault, fault_of_status
 from factgym.agents.endpoint.gate import gate_of
-from factgym.agents.endpoint.reply import (
-    MALFORMED_CALL,
-    ChatReply,
-    Fault,
-    completion_of_stream,
-    fault_of_status,
-    is_stream,
-    malformed_turn,
-    read_reply,
-)
+from factgym.agents.endpoint.reply import ChatReply, completion_of_stream, is_stream, malformed_turn, read_reply
 from factgym.agents.endpoint.settings import Address, EndpointSettings, Redactor
 from factgym.core.messages import Retry
 

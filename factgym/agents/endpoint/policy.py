@@ -13,7 +13,8 @@ from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from factgym.agents.endpoint.client import Client, Exchange
-from factgym.agents.endpoint.reply import MALFORMED_CALL, Fault, read_reply
+from factgym.agents.endpoint.faults import MALFORMED_CALL, Fault
+from factgym.agents.endpoint.reply import read_reply
 from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
 from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
 from factgym.agents.sampling import tools_as_text

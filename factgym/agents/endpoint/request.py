@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from json import JSONEncoder
 from typing import Any
 
-from factgym.agents.endpoint.reply import Fault
+from factgym.agents.endpoint.faults import Fault
 from factgym.agents.endpoint.settings import EndpointSettings
 from factgym.core.messages import Message, ToolSchema
 

@@ -18,7 +18,7 @@ from openai import APIStatusError, AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import Field, SerializeAsAny, create_model, model_validator
 from pydantic_config import BaseConfig
 
-from factgym.agents.endpoint.reply import fault_of_status
+from factgym.agents.endpoint.faults import fault_of_status
 from factgym.core.env import Env
 from factgym.core.episode import Stop
 from factgym.core.messages import Message

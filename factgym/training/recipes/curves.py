@@ -20,7 +20,8 @@ from factgym.core.errors import DataError, MissingExtraError
 from factgym.core.messages import message_text
 from factgym.training.recipes.evaluation import sampled_episodes
 from factgym.training.recipes.recipe import Recipe, read_recipe, recipe_of
-from factgym.training.recipes.run import EVALUATIONS, METRICS, RECIPE, RESULT, TEST, VALIDATION, read_metrics
+from factgym.training.recipes.run import EVALUATIONS, METRICS, RECIPE, RESULT, read_metrics
+from factgym.training.recipes.task_sets import TEST, VALIDATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

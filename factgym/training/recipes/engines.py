@@ -20,7 +20,7 @@ from factgym.integrations.frameworks import render_template
 from factgym.integrations.session import episode_tokens
 from factgym.training.recipes import scratch
 from factgym.training.recipes.recipe import GrpoStage, Recipe, recipe_toml, toml_value
-from factgym.training.recipes.run import VALIDATION, TaskSets
+from factgym.training.recipes.task_sets import VALIDATION, TaskSets
 
 SCRIPT = "run.sh"
 

@@ -20,7 +20,8 @@ from factgym.agents.runs.files import read_json, write_json
 from factgym.core.errors import ConfigError, FactgymError
 from factgym.training.recipes.evaluation import SCORES, paired_differences
 from factgym.training.recipes.recipe import read_recipe, recipe_of
-from factgym.training.recipes.run import EVALUATIONS, RECIPE, RESULT, TEST, TRAIN, read_metrics
+from factgym.training.recipes.run import EVALUATIONS, RECIPE, RESULT, read_metrics
+from factgym.training.recipes.task_sets import TEST, TRAIN
 
 
 def stored_result(

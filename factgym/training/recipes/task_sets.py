@@ -1,0 +1,93 @@
+"""The tasks of a recipe: those to train on, and the splits that are held out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from factgym.agents.rollout.jobs import task_order
+from factgym.core.config import EnvConfig
+from factgym.core.env import Env
+from factgym.core.errors import ConfigError, DataError
+from factgym.core.registry import make, spec
+from factgym.training.difficulty_filter import only, read_tasks
+from factgym.training.recipes.recipe import Recipe
+
+TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+class TaskSets:
+    """Environments of a recipe on its splits, and the tasks to train on.
+
+    Raises ConfigError when the recipe would train on a split that is made for evaluation.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self._spec = spec(recipe.env)
+        self._takes_split = "split" in self._spec.load().Config.model_fields
+        config: EnvConfig = self._spec.load().Config.build(recipe.env, {**self._spec.kwargs, **self._without_split})
+        self.splits = config.splits
+        chosen = recipe.env_config.get("split", TRAIN if TRAIN in self.splits else None)
+        if self.splits and chosen != TRAIN and not recipe.allow_evaluation_split:
+            named = f"split {chosen!r}" if chosen else f"only {', '.join(self.splits)}"
+            raise ConfigError(
+                f"{recipe.env} would be trained on evaluation tasks ({named}): leave env_config.split out to train on "
+                f"{TRAIN!r}, or set allow_evaluation_split=true to train on them all the same"
+            )
+        self.env_config = {**recipe.env_config, **({"split": chosen} if chosen is not None else {})}
+        self.env = make(recipe.env, **self.env_config)
+        self.order = self._order()
+
+    @property
+    def _without_split(self) -> dict[str, Any]:
+        return {name: value for name, value in self.recipe.env_config.items() if name != "split"}
+
+    def _order(self) -> list[int]:
+        if self.recipe.tasks_file is None:
+            return task_order(len(self.env.tasks), None, self.recipe.seed)
+        order = []
+        for task in read_tasks(self.recipe.tasks_file):
+            try:
+                order.append(self.env.tasks.index_of(task))
+            except (ConfigError, LookupError, ValueError):
+                raise ConfigError(self._foreign(task, self.recipe.tasks_file)) from None
+        return order
+
+    def _foreign(self, task: str, source: str) -> str:
+        for split in self.splits:
+            if self._takes_split and split != self.env_config.get("split"):
+                try:
+                    make(self.recipe.env, **{**self._without_split, "split": split}).tasks.index_of(task)
+                except (ConfigError, DataError, LookupError, ValueError):
+                    continue
+                return f"{source} names {task!r:.80}, a task of split {split!r}: training refuses evaluation tasks"
+        return f"{source} names {task!r:.80}, which is no task of {self.recipe.env} in its training split"
+
+    def check_trained(self, tasks: Iterator[str], source: str) -> None:
+        """Raise ConfigError for a task that is none of the training split's."""
+        for task in dict.fromkeys(tasks):
+            try:
+                self.env.tasks.index_of(task)
+            except (ConfigError, LookupError, ValueError):
+                raise ConfigError(self._foreign(task, source)) from None
+
+    def trained(self, count: int | None) -> list[int]:
+        """Indices of the first tasks to train on."""
+        return self.order[:count]
+
+    def subset(self, count: int | None) -> Env[Any]:
+        """An environment of its own over the first tasks to train on."""
+        return self.restricted(self.trained(count))
+
+    def restricted(self, indices: Sequence[int]) -> Env[Any]:
+        """An environment of its own over these tasks to train on."""
+        env = make(self.recipe.env, **self.env_config)
+        return only(env, [str(env.tasks[index].id) for index in indices])
+
+    def held_out(self, split: str) -> Env[Any] | None:
+        """An environment over a split that is not trained on; None where there is none."""
+        if not self._takes_split or split not in self.splits or split == self.env_config.get("split"):
+            return None
+        config = {name: value for name, value in self._without_split.items() if name != "size"}
+        return make(self.recipe.env, **config, split=split)
