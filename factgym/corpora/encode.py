@@ -146,7 +146,8 @@ def _encode_blocks(
 ) -> tuple[list[int], int]:
     """Write the rows that are missing; return the rows of each passage and their dimension.
 
-    A block is in the journal after its rows are on disk.
+    A block is in the journal after its rows are on disk, so that a line promises rows. The header's number of rows is
+    written last.
     """
     total, block = len(corpus), int(meta["block"])
     lengths, dimension = _resume(folder, layout, meta, total)

@@ -141,6 +141,7 @@ def write_corpus(
                 check_output(out, replace=replace)
                 replace_folder(folder / "corpus", out)
             except BaseException:
+                # Finished chunks are kept for a call with the same plan; what none can continue is removed.
                 if plan is None or not chunk_path(folder, 0, TermChunk).exists():
                     remove_folder(folder)
                 raise

@@ -260,6 +260,8 @@ def run_search(
         lambda spent: on_progress("searching", spent, budget),
     )
     optimiser.run([*map(space.strategy, space.handwritten), *first])
+    # The best of many trials looks better than it is (winner's curse): the bar is of training tasks, as their rewards
+    # are, and whatever is reported is measured on fresh ones.
     try:
         bar = [training.play(space.strategy(), index).total for index in tasks.train[: optimiser.rungs[-1]]]
         measure = _Measure(space, fresh, tasks.fresh, on_progress)

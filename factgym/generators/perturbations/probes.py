@@ -162,7 +162,7 @@ def make_probe(
     ]
     if strategy not in _FIXED_ORDER:
         statement.rng.shuffle(operators)
-    refusal = NoEdit()
+    refusal = NoEdit()  # that of the last operator
     for operator in operators:
         edit = operator.propose(statement)
         if isinstance(edit, NoEdit):

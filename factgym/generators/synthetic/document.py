@@ -44,7 +44,8 @@ class Adjunct(NamedTuple):
 def word_fact(fact: Fact, voice: Voice, spread: float, section_name: str, preface: str = "") -> list[Sentence]:
     """Word a fact in sentences; statements come ready-made from the lexicon.
 
-    spread: probability that an adjunct moves to a sentence of its own (0 in claims). preface: words before a claim.
+    Adjuncts are placed greedily in their order: one before the clause, others at its end, the rest in sentences that
+    follow. spread: probability that an adjunct moves to a sentence of its own (0 in claims). preface: words before a claim.
     """
     if fact.kind == "state":
         assert fact.thing is not None

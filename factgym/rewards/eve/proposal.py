@@ -403,6 +403,7 @@ def score_proposal(
         "anchored": checked.anchored,
         "answerable": correct > 0,
     }
+    # Credit is gated, a loss is not: evidence that misleads (V < 0) must not become free by breaking a condition.
     earned = reached if all(conditions.values()) else 0.0
     gain = max(0.0, value)
     gates = {

@@ -182,6 +182,7 @@ def write_triples(
             LOW_VALUE: min_value is not None and (value is None or value < min_value),
             REPEATED: key in keys,
         }
+        # A row is counted under the first of its faults.
         reason = next((reason for reason, applies in faults.items() if applies), None)
         if reason is not None:
             proposal = {name: metrics.get(name) for name in ("document", "question", "answer", "evidence", "V")}
