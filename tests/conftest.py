@@ -1,4 +1,4 @@
-"""Shared fixtures, and how Hypothesis searches: without a clock; in CI, the same examples every time."""
+"""Shared fixtures, and how Hypothesis searches: without a clock; a run draws few examples, CI more and always the same."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 from public_data import find_data_dir
 
-settings.register_profile("factgym", deadline=None)
-settings.register_profile("repeatable", settings.get_profile("factgym"), derandomize=True)
+settings.register_profile("factgym", deadline=None, max_examples=40)
+settings.register_profile("repeatable", settings.get_profile("factgym"), derandomize=True, max_examples=100)
 settings.load_profile("factgym")
 
 LONGEST = (

@@ -37,6 +37,9 @@ def run(args: list[str], folder: Path, **env: str) -> subprocess.CompletedProces
 
 
 def factgym(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line of a page, with a dozen tasks where it asks for more; the verdict of an audit needs all."""
+    if not line.startswith("factgym audit"):
+        line = re.sub(r"(?<= -n )\d+", lambda number: str(min(int(number[0]), 12)), line)
     words = shlex.split(line)
     assert words[0] == "factgym"
     return run_factgym(words[1:], folder, env={**os.environ, **env})

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
@@ -419,7 +419,6 @@ ITEMS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(ITEMS, st.randoms(use_true_random=False), st.sampled_from(["macro_f1", "accuracy", "matthews"]))
 def test_exchanging_the_two_and_shuffling_the_items(items: list[Any], random: Any, metric: str) -> None:
     golds, first, second = zip(*items, strict=True)
@@ -433,7 +432,6 @@ def test_exchanging_the_two_and_shuffling_the_items(items: list[Any], random: An
     assert paired_bca(*zip(*items, strict=True), metric, resamples=300) == present
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1, width=16), min_size=2, max_size=40), st.randoms(use_true_random=False))
 def test_mean_is_in_range_and_knows_no_order(values: list[float], random: Any) -> None:
     result = bca_mean(values, resamples=300)

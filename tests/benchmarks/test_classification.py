@@ -219,7 +219,6 @@ def test_difference_of_two_shares_against_numbers_from_statsmodels() -> None:
     assert share_difference(wilson(1, 2), NO_DATA) == NO_DATA
 
 
-@settings(deadline=None)
 @given(st.integers(1, 80), st.integers(1, 80), st.data())
 def test_difference_of_two_shares_against_statsmodels(n: int, m: int, data: Any) -> None:
     item, two = data.draw(st.integers(0, n)), data.draw(st.integers(0, m))
@@ -357,7 +356,6 @@ def test_copying_counts_content_words_once() -> None:
         assert STYLES["copying"](style_of(claim, " ".join(claim.split()[:copied]))) == group
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_styles_accept_any_text(claim: str, source: str) -> None:
     result = style_of(claim, source)
@@ -420,7 +418,6 @@ def test_mcnemar_against_numbers_from_statsmodels(
     assert (result.statistic, result.p) == (pytest.approx(statistic), pytest.approx(p, rel=1e-12))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 60), st.integers(0, 60), st.booleans())
 def test_mcnemar_against_statsmodels_and_scipy(item: int, two: int, exact: bool) -> None:
     result = mcnemar(*pairs(item, two), exact=exact)

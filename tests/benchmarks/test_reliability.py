@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.benchmarks.statistics.classification import (
@@ -44,7 +44,6 @@ def test_against_numbers_from_scikit_learn() -> None:
     assert stated[:3] == pytest.approx([0.03872053872053872, 0.13804713804713808, 0.24475524475524477])
 
 
-@settings(deadline=None)
 @given(Judged, st.integers(1, 15))
 def test_against_scikit_learn(judged: list[tuple[float, bool]], bins: int) -> None:
     calibration = pytest.importorskip("sklearn.calibration", reason="needs scikit-learn")
@@ -171,7 +170,6 @@ def authors_ece(stated: list[float], right: list[bool], bins: int) -> float:
     return sum(abs(confidence - accuracy) * n for confidence, accuracy, n in means) / len(stated)
 
 
-@settings(deadline=None)
 @given(Judged, st.integers(1, 15))
 def test_bins_closed_on_the_left_are_the_authors(judged: list[tuple[float, bool]], bins: int) -> None:
     stated, right = [item for item, _ in judged], [item for _, item in judged]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hostile_actions import CALL, OBJECTS, TEXTS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core import strict_json
@@ -558,7 +558,6 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.text() | st.lists(PIECES, max_size=40).map("".join))
 def test_any_text_is_answered(text: str) -> None:
     parsed = check(text)
@@ -573,7 +572,6 @@ def test_any_text_is_answered(text: str) -> None:
 VALID = json.dumps({"name": "submit", "arguments": {"claims": [{"id": "E1", "quote": "a \\ b \n"}], "k": -1.5e3}})
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.data())
 def test_a_mutated_call_is_answered(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([VALID, f"<tool_call>{VALID}</tool_call>", f"So: {VALID}.", f"<think>{VALID}"]))
@@ -615,7 +613,6 @@ MESSAGE = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(ANYTHING | MESSAGE | st.dictionaries(KEYS, ANYTHING, max_size=6))
 def test_any_object_is_answered(action: object) -> None:
     parsed = check(action)

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core import strict_json
@@ -30,14 +30,12 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(JSON, st.booleans(), st.sampled_from([None, 1, "\t"]))
 def test_reads_what_the_standard_library_writes(value: object, ascii_only: bool, indent: int | str | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     assert loads(f" \t\r\n{text}\n") == value
 
 
-@settings(deadline=None)
 @given(JSON)
 def test_plain_data_is_copied_as_it_is(value: object) -> None:
     assert plain_json(value) == value
@@ -221,7 +219,6 @@ def test_a_span_ends_where_brackets_are_balanced(text: str, end: int | None) -> 
     assert Reader(text).span(0, len(text)) == end
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from('{}[]",:\\u0019eE+-.dD8aA tfn\n\ud800')))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

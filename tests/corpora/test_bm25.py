@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
@@ -64,7 +64,6 @@ def assert_same(hits: Sequence[Hit], expected: Sequence[Hit]) -> None:
 
 
 @given(corpora, queries_of, st.integers(1, 10))
-@settings(max_examples=150, deadline=None)
 def test_engines_agree_with_the_formula_and_to_the_bit_with_each_other(
     passages: list[Passage], query: str, k: int
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -76,7 +76,6 @@ documents_of = st.lists(st.lists(st.sampled_from(LETTERS + "xyz"), max_size=60),
 
 
 @given(documents_of, queries, st.integers(1, 40), st.sampled_from(["infini-gram", "window"]))
-@settings(max_examples=150, deadline=None)
 def test_counts_are_those_of_the_plain_twin(
     documents: list[list[str]], cnf: list[list[str]], window: int, semantics: str
 ) -> None:
@@ -337,7 +336,6 @@ def test_open_counter_names_the_engine(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=200, deadline=None)
 def test_words_do_not_depend_on_their_neighbours(text: str) -> None:
     """Splitting is local: text beside a separator yields the same words, ASCII (a path of its own) or not."""
     assert tokenize(f"{text} — é") == [*tokenize(text), "é"]
@@ -372,7 +370,6 @@ SEMANTICS = ["infini-gram", "window"]
 
 
 @given(documents_of, queries_of, st.integers(1, 40), st.sampled_from(SEMANTICS), st.integers(1, 30))
-@settings(max_examples=120, deadline=None)
 def test_a_bounded_count_is_the_smaller_of_bound_and_count(
     documents: list[list[str]], queries: list[list[str]], window: int, semantics: str, bound: int
 ) -> None:
@@ -582,7 +579,6 @@ CNF = st.lists(st.lists(TERM, min_size=1, max_size=2), min_size=1, max_size=5)
 CORPUS = st.lists(st.lists(st.sampled_from("ABCDEx"), max_size=25), max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
 @given(CORPUS, CNF, st.integers(1, 30), st.sampled_from(["infini-gram", "window"]))
 def test_the_index_counts_as_the_plain_rules_do(corpus, cnf, window, semantics):
     index = memory_index([" ".join(document) for document in corpus], window=window, semantics=semantics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -66,7 +66,6 @@ def drawn(rng: np.random.Generator, count: int, low: int, high: int) -> I64:
     rising=st.booleans(),
     hint=st.integers(-1, 200),
 )
-@settings(max_examples=120, deadline=None)
 def test_neighbours_are_those_of_searchsorted(
     seed: int, positions: int, points: int, spread: int, share: float, rising: bool, hint: int
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
@@ -53,7 +53,6 @@ def test_how_a_file_is_packed_is_seen_in_its_bytes_and_not_in_its_name(tmp_path)
     assert list(Source(tmp_path / "other.jsonl")) == made
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 60), max_size=30), st.integers(1, 300), st.booleans())
 def test_parts_are_the_whole(tmp_path_factory, lengths, part_bytes, ended):
     """Whatever the part size: borders inside lines, at their ends, and between the bytes of a character."""

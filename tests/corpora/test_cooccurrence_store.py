@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
@@ -209,7 +209,6 @@ lists = st.lists(
 
 
 @given(lists)
-@settings(max_examples=100, deadline=None)
 def test_blocks_decode_to_what_was_encoded(given_lists: list[tuple[int, list[int]]]) -> None:
     positions = [np.cumsum([start, *gaps]).astype(np.uint32) for start, gaps in given_lists]
     frequencies = np.array([len(section) for section in positions])

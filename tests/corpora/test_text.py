@@ -10,7 +10,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factgym.corpora import text as text_module
@@ -180,7 +180,6 @@ def test_sentences_of_markdown_and_lists() -> None:
 
 
 @given(st.text(alphabet="aB .!?\n()\"'-#1é。“”*", max_size=60))
-@settings(max_examples=300)
 def test_sentences_are_disjoint_trimmed_and_cover_every_word(text: str) -> None:
     spans = sentences(text)
     end = 0
@@ -231,7 +230,6 @@ def test_terms(text: str, expected: list[str]) -> None:
 
 
 @given(st.text(alphabet="aB_ 19.,’“é\x00-\n²…\xa0", max_size=30))
-@settings(max_examples=300)
 def test_both_ways_of_terms_agree(text: str) -> None:
     normal = unicodedata.normalize("NFKC", text).lower()
     words = [word.replace(",", "") for word in text_module._WORD.findall(normal)]

@@ -285,7 +285,6 @@ def test_written_triples_are_read_back(tmp_path: Path, data_dir: Path) -> None:
     assert again == [json.dumps(json.loads(line)) for line in file.read_text("utf-8").splitlines()]
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.text("ab. \n\u00a0é", max_size=6), max_size=5), max_size=3))
 def test_every_sentence_of_a_context_is_a_slice_of_its_paragraph(
     tmp_path_factory: pytest.TempPathFactory, contexts: list[list[str]]

@@ -147,7 +147,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=14).map("".join), st.integers(1, 2))
 def test_any_text_is_scored_within_the_bounds_and_its_spans_sum_to_its_reward(
     path: str, completion: str, turns: int

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from eve_examples import CORPUS, PASSAGES, WRITTEN, blocks, call, report, searched, started
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.corpora.corpus import Passage
@@ -101,7 +101,6 @@ def test_the_first_tokens_are_a_beginning_with_as_many(text: str, limit: int) ->
     assert count_tokens(beginning) == min(limit, count_tokens(text))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text(max_size=80), st.lists(st.integers(0, 400), max_size=5)), min_size=1, max_size=8),
     st.integers(MIN_RESPONSE_TOKENS, 700),

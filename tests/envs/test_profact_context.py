@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from profact_claims import call, native, prompt_text, started, write_claims
 
@@ -70,7 +70,6 @@ def slot(path: str) -> Env[Any]:
     return factgym.make("profact", path=path, max_turns=14, k=4)
 
 
-@settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_a_prompt_never_holds_evidence_of_an_earlier_question(path: str, seed: int) -> None:
     env = slot(path)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.corpora.documents import read_folder
@@ -525,7 +525,6 @@ def test_operators_are_registered_by_name_and_status() -> None:
     assert {status_of(name) for name in OPERATORS} == {"contradicted", "overclaim", "unsupported"}
 
 
-@settings(max_examples=300)
 @given(st.text(alphabet='If you may not pay $50 within thirty (30) days, except 5% of all. We,;.’“”"-', max_size=200))
 def test_any_text_gives_an_edit_whose_span_is_in_the_result(text: str) -> None:
     statement = Statement(text, text, random.Random("fuzz"), donors=("A donor stands here.",))

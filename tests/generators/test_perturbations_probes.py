@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
@@ -288,7 +288,6 @@ WORDS = (
 TEXT = st.one_of(st.text(max_size=120), st.lists(st.sampled_from(WORDS.split()), max_size=14).map(" ".join))
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     claim=TEXT, source=TEXT, strategy=st.sampled_from(sorted(STRATEGIES)), seed=st.integers(0, 5), keep=st.booleans()
 )

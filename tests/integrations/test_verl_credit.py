@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("verl", reason="needs factgym[verl]")
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_verl import contexts_of, oracle, played, row_of, tokenizer, written
 from verl.trainer.ppo.core_algos import get_adv_estimator_fn
@@ -225,7 +225,6 @@ def test_padding_moves_nothing() -> None:
     assert torch.equal(advantages[:3], alone) and not advantages[3:].any()
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     values=st.lists(st.floats(-20, 20), min_size=1, max_size=200),
     total=st.floats(-5, 5),

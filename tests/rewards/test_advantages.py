@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -36,7 +36,6 @@ def brute(group: list[float], eps: float, ddof: int, scale: bool) -> list[float]
     return [0.0 if math.isnan(reward) else (reward - mean) / (std + eps if scale else 1.0) for reward in group]
 
 
-@settings(max_examples=150, deadline=None)
 @given(REWARDS, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-4, 1e-6, 1.0]))
 def test_agrees_with_brute_force(rewards, ddof, scale, eps):
     advantages = group_advantages(rewards, eps=eps, ddof=ddof, scale=scale)
@@ -46,7 +45,6 @@ def test_agrees_with_brute_force(rewards, ddof, scale, eps):
     np.testing.assert_allclose(advantages, expected, atol=1e-6, rtol=1e-6)
 
 
-@settings(max_examples=200, deadline=None)
 @given(REWARDS)
 def test_no_advantage_exceeds_its_bound_and_groups_sum_to_zero(rewards):
     """|A| < (G − 1) / √G with the unbiased deviation: 2.4749 for G = 8, the ±2.47 of Table 18's first row."""
@@ -147,7 +145,6 @@ def test_collapse_by_hand():
     assert list(asdict(report))[:3] == ["groups", "unscored", "reward"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(REWARDS)
 def test_collapse_is_made_of_the_advantages(rewards):
     scored = ~np.isnan(rewards)
@@ -188,7 +185,6 @@ def brute_hops(rewards: list[float], hops: list[int], eps: float, ddof: int, sca
     return advantages
 
 
-@settings(max_examples=150, deadline=None)
 @given(BATCHES, st.sampled_from([0, 1]), st.booleans(), st.sampled_from([1e-6, 1e-4, 1.0]))
 def test_hop_advantages_agree_with_brute_force(batch, ddof, scale, eps):
     rewards, hops = [r for r, _ in batch], [h for _, h in batch]
@@ -196,7 +192,6 @@ def test_hop_advantages_agree_with_brute_force(batch, ddof, scale, eps):
     assert advantages == pytest.approx(brute_hops(rewards, hops, eps, ddof, scale), rel=1e-6, abs=1e-6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(BATCHES, st.randoms(use_true_random=False))
 def test_order_does_not_matter_and_hop_groups_are_centred(batch, rng):
     order = list(range(len(batch)))
@@ -262,7 +257,6 @@ token_return = st.floats(-5, 5, allow_nan=False).map(lambda x: round(x, 3))
 token_groups = st.lists(st.lists(token_return, min_size=1, max_size=9), min_size=2, max_size=6)
 
 
-@settings(max_examples=150, deadline=None)
 @given(token_groups, st.sampled_from([0.0, 99.0, float("nan"), float("inf")]))
 def test_stepwise_formula(rows: list[list[float]], fill: float) -> None:
     values, mask = padded(rows, fill)
@@ -271,7 +265,6 @@ def test_stepwise_formula(rows: list[list[float]], fill: float) -> None:
     np.testing.assert_allclose(advantages, expected, rtol=1e-9, atol=1e-7)
 
 
-@settings(max_examples=100, deadline=None)
 @given(token_groups)
 def test_stepwise_agrees_with_torch(rows: list[list[float]]) -> None:
     torch = pytest.importorskip("torch", reason="needs the extra 'local'")

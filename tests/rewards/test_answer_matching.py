@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.rewards.answer_matching import exact_match, normalise_answer, token_f1
@@ -58,7 +58,6 @@ def official_normalisation(text: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", bare).split())
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(["The", "a", "AN", " ", "  ", "-", "'s", "“the”", "Élan", "U.S.", "\n", "x\x01the", "٣"]))
     .map("".join)
@@ -83,7 +82,6 @@ WORDS = st.lists(st.sampled_from(["the", "a", "Ada", "Ada,", "king", "King", "18
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(WORDS, st.lists(WORDS, max_size=3))
 def test_scores_are_the_best_over_the_golds(text: str, golds: list[str]) -> None:
     assert token_f1(text, golds) == pytest.approx(max((brute_f1(text, gold) for gold in golds), default=0.0))

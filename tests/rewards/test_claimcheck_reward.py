@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
@@ -378,7 +378,6 @@ def score_keys(submission: dict[str, Any], read: set[str]) -> ClaimScore:
     return score_submission(submission, KEYS_GOLD, KEY_TEXTS.get, read)
 
 
-@settings(max_examples=150, deadline=None)
 @given(submissions, reads)
 def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read):
     scored = score_keys(submission, read)
@@ -390,7 +389,6 @@ def test_components_gates_and_totals_stay_in_the_unit_interval(submission, read)
         assert 0.0 <= rubric.total(scored.components, scored.gates) <= 1.0 + 1e-12
 
 
-@settings(max_examples=150, deadline=None)
 @given(submissions, reads)
 def test_agrees_with_character_sets(submission, read):
     """A second implementation with passages and answer as sets of character positions."""
@@ -426,7 +424,6 @@ def test_agrees_with_character_sets(submission, read):
     assert scored.components["span"] == pytest.approx(expected)
 
 
-@settings(max_examples=200, deadline=None)
 @given(submissions, reads, st.sampled_from(list(KEY_TEXTS)))
 def test_reading_less_never_earns_more_without_a_citation_that_hurts(submission, read, unread):
     """Not reading a gold passage can only lower evidence and leaves the verdict."""
@@ -437,7 +434,6 @@ def test_reading_less_never_earns_more_without_a_citation_that_hurts(submission,
     assert after.components["verdict"] == before.components["verdict"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(submissions)
 def test_without_reading_only_form_label_and_span_are_paid(submission):
     scored = score_keys(submission, set())
@@ -526,7 +522,6 @@ def test_a_guess_earns_nothing_beside_the_evidence():
     assert sum(scored.components["judgement"] for scored in finals) == pytest.approx(0.0)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(STATUSES), st.integers(1, 400), min_size=2),
     st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4),

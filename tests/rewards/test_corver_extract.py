@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
@@ -125,7 +125,6 @@ def test_a_pronoun_as_subject_makes_every_triplet_invalid(sentence: str) -> None
     assert first_query(sentence) is None
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("Aa1 ,.'’–-&()of the was in Édß汉\n\u0301\ud800")), max_size=200))
 def test_any_text_is_read_and_its_triplets_occur_in_it(text: str) -> None:
     for triplet in extract(text):
@@ -256,7 +255,6 @@ assembled = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)),
 @example(
     ["At Liverpool, Salah scored.", "He lived in Seattle, Washington, and won.", "in A, B, C, and D is E, F is G"]
 )
-@settings(max_examples=100, deadline=None)
 def test_a_sentence_has_the_same_triplets_in_every_batch(batch: list[str]) -> None:
     assert RuleExtractor().extract(batch) == list(map(extract, batch))
 
@@ -320,13 +318,11 @@ def test_outputs_are_read_with_their_faults(text: str, triplets: list[Triplet]) 
 part = st.text(alphabet="ab, 'é.[](’", min_size=1, max_size=12).map(str.strip).filter(bool)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(part, part, part).map(lambda parts: Triplet(*parts)), max_size=4))
 def test_well_formed_lists_come_back(triplets: list[Triplet]) -> None:
     assert read_triplets(json.dumps([list(triplet) for triplet in triplets], ensure_ascii=False)) == triplets
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("[]\",“”‘’'\\ ab\n")), max_size=80))
 def test_any_output_is_read(text: str) -> None:
     for triplet in read_triplets(text):

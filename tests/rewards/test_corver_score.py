@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
@@ -182,7 +182,6 @@ def test_over_a_real_index_sentences_earn_by_the_corpus_counts() -> None:
     assert [sentence.reward for sentence in score.sentences] == [0.1, -0.1, -0.3, 0.1]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.text(max_size=200), st.lists(st.text(max_size=20), max_size=3), st.sampled_from(["first", "min", "relcheck"])
 )
@@ -215,7 +214,6 @@ statements = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(statements, min_size=1, max_size=8),
     statements,
@@ -419,7 +417,6 @@ SENTENCES = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(SENTENCES, SENTENCES, st.integers(0, 30), st.integers(0, 30))
 def test_more_support_never_costs(thought: list[str], answer: list[str], low: int, more: int) -> None:
     text = f"<think>{' '.join(thought)}</think><answer>{' '.join(answer)}</answer>"
@@ -434,7 +431,6 @@ def test_more_support_never_costs(thought: list[str], answer: list[str], low: in
     assert totals[0] <= totals[1] + 1e-12
 
 
-@settings(max_examples=200, deadline=None)
 @given(SENTENCES, st.integers(0, 40))
 def test_a_repetition_never_raises_the_total(thought: list[str], count: int) -> None:
     def total(sentences: list[str]) -> float:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.rewards.corver.format import (
@@ -83,7 +83,6 @@ def test_unclosed_nested_and_missing_blocks(text: str, expected: list[str]) -> N
     assert texts(text) == expected
 
 
-@settings(max_examples=150, deadline=None)
 @given(completions)
 def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: str) -> None:
     sentences, sections = split_sentences(text), find_sections(text)
@@ -99,7 +98,6 @@ def test_sentences_lie_in_the_blocks_in_order_and_miss_only_white_space(text: st
     assert included <= {i for span in covered for i in span}
 
 
-@settings(max_examples=150, deadline=None)
 @given(completions)
 def test_a_block_is_split_as_the_published_expression_splits_it(text: str) -> None:
     # The expression is a fact of the published code; the places are ours.
@@ -179,7 +177,6 @@ CODE = re.compile(
 """The expression of the authors' code; a fact about it."""
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*PIECES, THOUGHT, "." * 28, "        "]), max_size=9).map("".join))
 def test_the_format_of_the_authors_code_is_that_of_its_expression(text: str) -> None:
     match = CODE.search(text if text.startswith("<think>") else f"<think>{text}")
@@ -359,7 +356,6 @@ SEPARATORS = st.lists(
 ).map(lambda parts: f" {' '.join(parts)} ")
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(NAMES, min_size=2, max_size=5, unique_by=str.casefold),
     SEPARATORS,
@@ -409,7 +405,6 @@ def test_gold_answers_are_separated_by_semicolons() -> None:
 words = st.lists(st.sampled_from(["paris", "london", "the", "1975", "7", "or", "not", "Ö", ",", "of"]), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
 @given(words.map(" ".join), st.lists(words.map(lambda gold: " ".join(gold[:2])), max_size=3))
 def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, golds: list[str]) -> None:
     # On plain letters, and but for names without their middle; marks are where the published rule refuses what it should not.
@@ -418,7 +413,6 @@ def test_the_boundary_judge_accepts_a_subset_of_the_published_one(answer: str, g
         assert judge(answer, visible) == "good" or not normalise_answer(answer)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=60), st.lists(st.text(max_size=20), max_size=3))
 def test_any_texts_are_judged_and_a_gold_answer_is_good(answer: str, golds: list[str]) -> None:
     for rule in ("reference", "boundary"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
@@ -74,7 +74,6 @@ def check(text: str, offsets: Offsets) -> None:
         assert result.alignment == pytest.approx(rate)
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts, st.data())
 def test_any_offsets_give_the_sum_of_equation_4(text: str, data: st.DataObject) -> None:
     position = st.integers(0, len(text))
@@ -92,7 +91,6 @@ def _pieces(text: str) -> Offsets:
     return [(0, 0), *((i, min(i + 3, len(text))) for i in range(0, len(text), 3)), (0, 0)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(texts)
 def test_byte_level_and_fixed_pieces(text: str) -> None:
     check(text, _utf8(text))
@@ -123,7 +121,6 @@ def _word_piece() -> Any:
 def test_real_tokenizers(build: Callable[[], Any]) -> None:
     tokenizer = build()
 
-    @settings(max_examples=150, deadline=None)
     @given(texts)
     def run(text: str) -> None:
         check(text, list(tokenizer.encode(text).offsets))

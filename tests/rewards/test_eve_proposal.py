@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
@@ -292,7 +292,6 @@ def test_a_short_answer_across_words_by_chance_is_no_leak() -> None:
     assert not is_leak("What has the prometheus?", "Rome")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.integers(0, 5), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["", SPAN, BYRON, "Missolonghi", "x"]))
 def test_totals_stay_in_range_and_better_evidence_never_costs(
     k: int, plus: float, minus: float, evidence: str
@@ -332,7 +331,6 @@ def expected_difficulty(p: float, n: int) -> float:
     return n / (n - 1) * (1 - p) * (1 - (1 - p) ** (n - 1))
 
 
-@settings(max_examples=200, deadline=None)
 @given(ROLLOUTS, CHANCES)
 def test_equation_4_is_the_mean_of_the_difficulty(n: int, p: float) -> None:
     exact = math.fsum(math.comb(n, k) * p**k * (1 - p) ** (n - k) * difficulty(k, n) for k in range(n + 1))
@@ -383,7 +381,6 @@ def test_sides_may_differ_in_number() -> None:
 LOGS = st.lists(st.floats(-20, 0), min_size=1, max_size=6)
 
 
-@settings(max_examples=200, deadline=None)
 @given(LOGS, LOGS)
 def test_log_probabilities_give_the_difference_of_probabilities(plus: list[float], minus: list[float]) -> None:
     product = math.prod(map(math.exp, plus)) - math.prod(map(math.exp, minus))
@@ -520,7 +517,6 @@ PIECES = [*TAGS, " ", "\n", "Ada", "<", "x>y"]
 BLOCK_TEXTS = st.lists(st.sampled_from(PIECES), max_size=14).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
 @given(BLOCK_TEXTS)
 def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
     for name in ("question", "answer", "evidence"):
@@ -529,7 +525,6 @@ def test_the_last_block_is_the_one_that_a_lazy_pattern_finds(text: str) -> None:
         assert (None if span is None else text[slice(*span)]) == (blocks[-1].strip() if blocks else None)
 
 
-@settings(max_examples=150, deadline=None)
 @given(BLOCK_TEXTS)
 def test_a_solvers_answer_is_its_last_block_or_the_whole_text(text: str) -> None:
     blocks = re.findall("<answer>(.*?)</answer>", text, re.DOTALL)
@@ -602,7 +597,6 @@ RANDOM_ROLLOUTS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(WORDS, WORDS, RANDOM_ROLLOUTS)
 def test_format_is_appendix_d(question: str, answer: str, rollout: Rollout) -> None:
     proposal = parse_proposal(f"<question>{question}</question><answer>{answer}</answer>")
@@ -673,7 +667,6 @@ JOINTS = ["/", "-", ".", "_", "\u200b", "\u2060", "\u00b7", "", "'", "(", "–",
 NAMES = ["Gestwick", "Noxwick", "Pondouxora", "Velmora", "Tarn", "Byron"]
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True),
     st.lists(st.sampled_from(JOINTS), min_size=4, max_size=4),

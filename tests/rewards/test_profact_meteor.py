@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
@@ -164,7 +164,6 @@ def test_five_thousand_real_pairs_as_nltk(reader, data_dir: Path) -> None:  # ty
     assert max(abs(a - b) for a, b in zip(scores, reference_scores, strict=True)) <= 1e-9
 
 
-@settings(deadline=None)
 @given(TEXTS, TEXTS)
 def test_range_and_zero(candidate: list[str], reference: list[str]) -> None:
     score = meteor_prepared(prepare_tokens(candidate), prepare_tokens(reference))
@@ -174,21 +173,18 @@ def test_range_and_zero(candidate: list[str], reference: list[str]) -> None:
         assert score > 0
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=20))
 def test_a_text_against_itself_loses_only_the_penalty_of_one_run(tokens: list[str]) -> None:
     text = prepare_tokens(tokens)
     assert meteor_prepared(text, text) == pytest.approx(1 - 0.5 / len(tokens) ** 3)
 
 
-@settings(deadline=None)
 @given(st.permutations(["alpha", "beta", "gamma", "delta", "epsilon"]))
 def test_symmetric_where_both_are_one_set_of_different_words(order: list[str]) -> None:
     candidate, reference = prepare_tokens(order), prepare_tokens(sorted(order))
     assert meteor_prepared(candidate, reference) == pytest.approx(meteor_prepared(reference, candidate))
 
 
-@settings(deadline=None)
 @given(TEXTS)
 def test_case_does_not_count(tokens: list[str]) -> None:
     lower, upper = prepare_tokens([*map(str.lower, tokens)]), prepare_tokens([*map(str.upper, tokens)])
@@ -236,7 +232,6 @@ def test_two_large_texts() -> None:
     assert 0 < meteor(candidate, reference) < 1
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_text_scores(candidate: str, reference: str) -> None:
     assert 0 <= meteor(candidate, reference) <= 1
@@ -352,7 +347,6 @@ def test_sentence_boundaries(text: str, expected: list[str]) -> None:
     assert sentences(text) == expected
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_sentences_lose_nothing_but_space(text: str) -> None:
     assert "".join("".join(sentences(text)).split()) == "".join(text.split())
@@ -363,7 +357,6 @@ def test_each_sentence_gives_up_its_period() -> None:
     assert treebank_tokens("It ran. It hid.") == ["It", "ran.", "It", "hid", "."]
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_stems_as_nltk(word: str) -> None:
     stemmer = pytest.importorskip("nltk.stem.porter", reason=NLTK).PorterStemmer()
@@ -388,7 +381,6 @@ def test_tokens_of_real_sentences_as_nltk(data_dir: Path) -> None:
     assert [treebank_tokens(text) for text in texts] == [tokenizer.tokenize(text) for text in texts]
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="ab .,:;?!'\"`()[]{}<>-*&%$#@«»“”‘’—\n\tsmtdlvre1nN", max_size=60))
 def test_any_tokens_as_nltk(text: str) -> None:
     tokenizer = pytest.importorskip("nltk.tokenize.destructive", reason=NLTK).NLTKWordTokenizer()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -142,7 +142,6 @@ def brute_force(matrix: np.ndarray) -> float:
     return max(sum(matrix[i, j] for i, j in enumerate(order)) for order in permutations(range(columns), rows))
 
 
-@settings(deadline=None)
 @given(MATRICES)
 def test_the_best_of_all_assignments(matrix: np.ndarray) -> None:
     matching = best_matching(matrix)
@@ -154,7 +153,6 @@ def test_the_best_of_all_assignments(matrix: np.ndarray) -> None:
     assert sum(match.similarity for match in matches) / matrix.shape[1] == pytest.approx(matching.score, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(MATRICES)
 def test_order_does_not_matter(matrix: np.ndarray) -> None:
     shuffled = matrix[::-1, ::-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from seva_outputs import NEGATIVE, POSITIVE, output
 
@@ -130,7 +130,6 @@ DATA = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(DATA, st.sampled_from([POSITIVE, NEGATIVE]), st.booleans())
 def test_any_json_type_may_occur_in_any_field(data, gold, as_text):
     parsed = read_output(json.dumps(data)) if as_text else output_of(data)
@@ -147,7 +146,6 @@ def test_any_json_type_may_occur_in_any_field(data, gold, as_text):
         assert 0.0 <= report.total <= 1.15 + 1e-12
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(alphabet='{}[]",:\\`jsonu\ud800 \n0e-NaI', max_size=80))
 def test_any_text_is_read_or_refused(text):
     assert reward_of(text, POSITIVE) >= 0.0

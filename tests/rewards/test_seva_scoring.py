@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from seva_outputs import (
     EXAMPLE_1,
@@ -790,7 +790,6 @@ def drop_items(draw: st.DataObject, data: dict[str, Any]) -> None:
 INSIDE = [drop_field, drop_item_field, empty_text, shorten_explanation, empty_item]
 
 
-@settings(max_examples=200, deadline=None)
 @given(OUTPUTS, st.sampled_from(INSIDE), st.data())
 def test_published_rubric_no_removal_inside_the_items_pays(data, mutate, draw):
     less = copy.deepcopy(data)
@@ -819,7 +818,6 @@ def repeats(data: dict[str, Any]) -> bool:
     return False
 
 
-@settings(max_examples=250, deadline=None)
 @given(OUTPUTS, st.sampled_from([*INSIDE, drop_items]), st.data())
 def test_grounded_preset_no_removal_pays_but_of_repetitions(data, mutate, draw):
     assume(not repeats(data))
@@ -828,7 +826,6 @@ def test_grounded_preset_no_removal_pays_but_of_repetitions(data, mutate, draw):
     assert part(less, GROUNDED_WEIGHTS) <= part(data, GROUNDED_WEIGHTS) + 1e-12
 
 
-@settings(max_examples=150, deadline=None)
 @given(OUTPUTS, st.data())
 def test_published_rubric_leaving_out_an_item_at_or_above_the_mean_does_not_pay(data, draw):
     """The mutations for which the published means do hold: an item that is not below the mean of its list."""

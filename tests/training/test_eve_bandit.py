@@ -20,7 +20,6 @@ def arms_of(state: list[tuple[int, float]]) -> Arms:
     return Arms(np.array([n for n, _ in state]), np.array([s for _, s in state]))
 
 
-@settings(max_examples=200, deadline=None)
 @given(STATES, st.floats(0, 3))
 def test_the_score_is_equation_30(state: list[tuple[int, float]], beta: float) -> None:
     total = sum(n for n, _ in state)
@@ -28,7 +27,6 @@ def test_the_score_is_equation_30(state: list[tuple[int, float]], beta: float) -
     assert arms_of(state).scores(beta) == pytest.approx(expected)
 
 
-@settings(max_examples=200, deadline=None)
 @given(STATES)
 def test_a_batch_is_a_softmax_of_standardised_scores(state: list[tuple[int, float]]) -> None:
     arms = arms_of(state)
@@ -64,7 +62,6 @@ def test_ucb_finds_the_better_arm_and_keeps_trying_the_other() -> None:
     assert arms.means[1] == pytest.approx(0.8, abs=0.1)
 
 
-@settings(max_examples=200, deadline=None)
 @given(STATES, st.data())
 def test_a_split_divides_what_the_parents_had(state: list[tuple[int, float]], data: st.DataObject) -> None:
     arms = arms_of(state)
@@ -79,7 +76,6 @@ def test_a_split_divides_what_the_parents_had(state: list[tuple[int, float]], da
         assert pulls - len(own) < children.pulls[own].sum() <= max(pulls, len(own))
 
 
-@settings(max_examples=200, deadline=None)
 @given(STATES, st.lists(st.tuples(st.integers(0, 7), st.floats(0, 1)), max_size=10), st.floats(0, 2))
 def test_feedback_is_equation_33_before_the_update(
     state: list[tuple[int, float]], rows: list[tuple[int, float]], utility: float

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import factgym
@@ -158,7 +158,6 @@ def test_invalid_files_are_refused(change: Any, message: str, tmp_path: Path) ->
         load_weights(path)
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.text(max_size=120), st.text(max_size=200))
 def test_features_of_any_text_are_in_range(claim: str, source: str) -> None:
     values = extract_features(claim, source).values
