@@ -289,11 +289,15 @@ class _TextScan:
         """Fill `items` with the tagged calls and `ranges` with the free text."""
         # A single left-to-right scan: the opener's regular expression finds the next tag or JSON object, and that element
         # is consumed whole. Positions never go back, so the time is linear but for the bounded rereads of `_MIN_WORK`.
-        position = 0
+        # text[start:position] is free text that is not in `ranges` yet.
+        start = position = 0
         while (match := self._next_opening(position)) is not None:
-            self._add_range(position, match.start())
-            position = self._read_opening(match)
-        self._add_range(position, len(self.text))
+            if match[0][0] == "{":
+                position = self._skip_object(match.start())
+            else:
+                self._add_range(start, match.start())
+                start = position = self._read_opening(match)
+        self._add_range(start, len(self.text))
         self.items = [call() if isinstance(call, partial) else call for call in self.calls]
         if self.overflow is not None:
             self.items.append(too_many_calls(self.limits, self.overflow))
@@ -311,10 +315,8 @@ class _TextScan:
             self.ranges.append((start, end))
 
     def _read_opening(self, match: re.Match[str]) -> int:
-        """Read the call, reasoning or object that a match opens."""
+        """Read the call or reasoning that a match opens."""
         opening, end = match[0], match.end()
-        if opening[0] == "{":
-            return self._skip_object(match.start())
         if opening == _THINK_END:  # the template had opened the reasoning: all before it is no text of the policy
             self.calls.clear()
             self.ranges.clear()
@@ -344,9 +346,7 @@ class _TextScan:
                 end = self.reader.closing(start)
                 # A scan to the end in vain is counted twice: there are two such scans at most of text of some length.
                 self.work -= _MIN_WORK + (2 * (len(self.text) - start) if end is None else end - start)
-        end = start + 1 if end is None else end
-        self._add_range(start, end)
-        return end
+        return start + 1 if end is None else end
 
     def _read_json_call(self, match: re.Match[str]) -> int:
         text, start = self.text, match.start()
