@@ -232,15 +232,23 @@ def parse_text(
 
     `text` holds no lone surrogates and at most `max_chars` characters.
     """
-    scan = _TextScan(text, limits, tag_set(tuple(tags.items())), implicit)
+    compiled, reader = tag_set(tuple(tags.items())), Reader(text, limits)
     first = skip_space(text, 0)
-    if text.startswith("{", first):  # nothing but one JSON object, the most common form
+    # Nothing but one JSON object, tagged or bare: the most common forms, which need no scan.
+    is_tagged = text.startswith(_CALL, first)
+    start = skip_space(text, first + len(_CALL)) if is_tagged else first
+    if text.startswith("{", start):
         try:
-            value, end = scan.reader.read(first)
+            value, end = reader.read(start)
         except StrictJsonError:
             end = 0
-        if end and skip_space(text, end) == len(text):
+        after = skip_space(text, end) if end else -1
+        if is_tagged and text.startswith(_CALL_END, after):
+            end = after + len(_CALL_END)
+            after = skip_space(text, end)
+        if after == len(text):
             return (call_from_object(value, limits, implicit, first, end),), ""
+    scan = _TextScan(text, limits, compiled, implicit, reader)
     scan.run()
     if not scan.items:
         scan.read_bare_objects(first)
@@ -249,7 +257,7 @@ def parse_text(
 
 def visible_text(text: str, limits: Limits) -> str:
     """Return `text` without its reasoning."""
-    scan = _TextScan(text, limits, tag_set((), calls=False), {})
+    scan = _TextScan(text, limits, tag_set((), calls=False), {}, Reader(text, limits))
     scan.run()
     return scan.free_text
 
@@ -265,12 +273,12 @@ class _TextScan:
         *("reasoning", "tags", "text", "unclosed", "work"),
     )
 
-    def __init__(self, text: str, limits: Limits, tags: TagSet, implicit: Mapping[str, str]) -> None:
+    def __init__(self, text: str, limits: Limits, tags: TagSet, implicit: Mapping[str, str], reader: Reader) -> None:
         self.text = text
         self.limits = limits
         self.tags = tags
         self.implicit = implicit
-        self.reader = Reader(text, limits)
+        self.reader = reader
         self.calls: list[Item | partial[Item]] = []
         """Tagged calls so far, evaluated when all is read: a `</think>` may still drop them."""
         self.items: list[Item] = []

@@ -306,7 +306,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         task = self.tasks[index]
         self._episode = None
         first = self.initial_messages(task)
-        obs = "\n\n".join(message["content"] or "" for message in first)
+        obs = _observation(first)
         self._episode = Episode(task, index, list(first), chars=len(obs))
         return obs, self._info(first, None)
 
@@ -350,22 +350,24 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         if episode.stop is not None:
             raise EpisodeOverError(f"the episode is over ({episode.stop}): call reset() to start another")
         parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
-        message_index = len(episode.messages)
-        episode.messages.append(parsed.message)
+        messages, turns = episode.messages, episode.turns
+        message_index = len(messages)
+        messages.append(parsed.message)
         started = self.clock()
         results = self.tool_results(parsed)
         episode.tool_seconds = self.clock() - started
         results = _truncate(results, self.config.max_observation_chars)
-        if episode.stop is None and len(episode.turns) + 1 >= self.config.max_turns:
+        if episode.stop is None and len(turns) + 1 >= self.config.max_turns:
             episode.stop = "turn_limit"
         new = self.result_messages(results, parsed.native)
-        obs = "\n\n".join(message["content"] or "" for message in new)
-        episode.messages.extend(new)
-        episode.turns.append(Turn(message_index, tuple(results), obs))
+        obs = _observation(new)
+        messages.extend(new)
+        turn = Turn(message_index, tuple(results), obs)
+        turns.append(turn)
         episode.chars += len(obs) + len(message_text(parsed.message))
         if episode.stop is None and episode.chars > self.config.max_episode_chars:
             episode.stop = "length_limit"
-        info = self._info(new, episode.turns[-1].error)
+        info = self._info(new, turn.error)
         if episode.stop is None:
             return obs, 0.0, False, False, info
         info["reward"] = report = self._close()
@@ -412,7 +414,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
                 {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
                 for result, text in zip(results, texts, strict=True)
             ]
-        wrapped = "\n".join(f"<tool_response>\n{text}\n</tool_response>" for text in texts)
+        wrapped = "\n".join([f"<tool_response>\n{text}\n</tool_response>" for text in texts])
         return [{"role": "user", "content": wrapped}]
 
     def _info(self, new: list[Message], error: str | None) -> dict[str, Any]:
@@ -431,7 +433,12 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         if self.render_mode is None or self._episode is None:
             return None
         turns = self._episode.turns
-        return turns[-1].observation if turns else "\n\n".join(m["content"] or "" for m in self._episode.messages)
+        return turns[-1].observation if turns else _observation(self._episode.messages)
+
+
+def _observation(messages: Sequence[Message]) -> str:
+    """Return the text of some messages."""
+    return "\n\n".join([message["content"] or "" for message in messages])
 
 
 def _truncate(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:

@@ -96,7 +96,10 @@ class Turn:
     @property
     def error(self) -> str | None:
         """The code of the first error of the turn, or None."""
-        return next((result.error.code for result in self.results if result.error is not None), None)
+        for result in self.results:
+            if result.error is not None:
+                return result.error.code
+        return None
 
 
 @dataclass(slots=True)

@@ -95,8 +95,12 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
     Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
     """
-    folded_quote = fold(quote)
     folded = _fold_source(text)
+    at = text.find(quote)
+    # A part of a folded text is folded too (normal forms are closed under substrings) but for a space at its ends.
+    if at >= 0 and folded == text and quote and quote[0] != " " != quote[-1]:
+        return at, at + len(quote)
+    folded_quote = fold(quote)
     at = folded.find(folded_quote) if folded_quote else -1
     if at < 0:
         return None

@@ -168,7 +168,7 @@ class Toolbox:
 
         style: "brief" for compact ones.
         """
-        tools = [tool for tool in self.tools if names is None or tool.name in names]
+        tools = self.tools if names is None else [tool for tool in self.tools if tool.name in names]
         return [tool.brief_schema if style == "brief" else tool.schema for tool in tools]
 
     def ends_episode(self, name: str) -> bool:

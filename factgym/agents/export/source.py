@@ -228,9 +228,16 @@ def conversations(episode: dict[str, Any], form: Form) -> list[Conversation]:
 
     Raises StrictJsonError as `Form.message` does.
     """
-    turns = [_turn_conversation(episode, turn, form) for turn in episode["turns"]]
-    if not turns:
+    played = episode["turns"]
+    if not played:
         return []
+    newest = played[-1]
+    if all(
+        turn["sent"] is None and turn["tools"] == newest["tools"] and turn["message"] <= newest["message"]
+        for turn in played
+    ):
+        return [replace(_turn_conversation(episode, newest, form), prompt=played[0]["message"])]
+    turns = [_turn_conversation(episode, turn, form) for turn in played]
     # One conversation only if every turn was sent a prefix of the last turn's messages: then no turn is trained on a
     # prompt that the model never saw.
     last = turns[-1]
