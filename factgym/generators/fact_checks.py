@@ -53,7 +53,7 @@ _STATEMENTS = (1, 1, 2, 2, 3)
 _BOOLEAN_RATE = 0.3
 """Share of the reported statements whose gold question is a yes-or-no question."""
 
-_BECAUSE = {
+BECAUSE = {
     SUPPORTED: "is reported as claimed",
     REFUTED: "is reported with another value",
     NOT_ENOUGH: "is reported by nobody",
@@ -182,7 +182,7 @@ def generate_check(split: str, seed: int, index: int) -> CheckWithEvidence:
         claim_id=index,
         claim=f"{capitalise(claim)}.",
         label=label,
-        justification=" ".join(f"That {statement.claim_text} {_BECAUSE[decided]}." for statement, decided in labelled),
+        justification=" ".join(f"That {statement.claim_text} {BECAUSE[decided]}." for statement, decided in labelled),
         questions=tuple(questions),
         claim_date=claim_date,
         speaker=speaker,

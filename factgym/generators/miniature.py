@@ -28,7 +28,7 @@ from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 
 _VERSION = "1"
 _TABLE = word_table("miniature")
-_ATTRIBUTES: Mapping[str, Mapping[str, object]] = {row["name"]: row for row in _TABLE["attributes"]}
+ATTRIBUTES: Mapping[str, Mapping[str, object]] = {row["name"]: row for row in _TABLE["attributes"]}
 _NAME_SHARES = {"validation": (0,), "test": (1,), "train": tuple(range(2, 10))}
 """Split -> the remainders of the hash of a name, modulo 10, that belong to it."""
 _STATUSES: Mapping[Verdict, Sequence[tuple[Status, Status]]] = {
@@ -53,7 +53,7 @@ class _Fact:
     conditions: str = ""
 
     def sentence(self, subject: str, rng: random.Random) -> str:
-        forms: Sequence[str] = _ATTRIBUTES[self.attribute]["forms"]  # type: ignore[assignment]  # a table's column
+        forms: Sequence[str] = ATTRIBUTES[self.attribute]["forms"]  # type: ignore[assignment]  # a table's column
         return rng.choice(forms).format(s=subject, v=self.value, c=self.conditions)
 
 
@@ -72,12 +72,12 @@ class MiniatureClaims(GeneratedSplit[ClaimExample]):
     def generate(self, index: int) -> ClaimExample:
         """Generate an example."""
         verdict = balanced_choice(VERDICTS, index, f"factgym miniature verdicts {self.seed} {self.split}")
-        return _Writer(self.split, random.Random(f"factgym miniature {self.seed} {self.split} {index}")).example(
+        return Writer(self.split, random.Random(f"factgym miniature {self.seed} {self.split} {index}")).example(
             f"mini-{self.split}-{index:05d}", verdict
         )
 
 
-class _Writer:
+class Writer:
     """Writes an example with the random stream of its item. No name occurs twice unless two passages share a value."""
 
     def __init__(self, split: str, rng: random.Random) -> None:
@@ -95,7 +95,7 @@ class _Writer:
 
     def value(self, attribute: str, other: str = "") -> str:
         """Return a value of an attribute that shares no number, month or name with another one."""
-        rng, kind = self.rng, _ATTRIBUTES[attribute]["value"]
+        rng, kind = self.rng, ATTRIBUTES[attribute]["value"]
         if kind == "name":
             return self.name()
         if kind == "number":
@@ -108,7 +108,7 @@ class _Writer:
         """Draw an answer, and then the passages that give it a verdict."""
         rng = self.rng
         subject = self.name()
-        attributes = rng.sample(list(_ATTRIBUTES), len(_ATTRIBUTES))
+        attributes = rng.sample(list(ATTRIBUTES), len(ATTRIBUTES))
         claimed = [self._fact(attribute) for attribute in attributes[:2]]
         statements = [fact.sentence(subject, rng) for fact in claimed]
         statuses = list(rng.choice(_STATUSES[verdict]))
@@ -171,7 +171,7 @@ class _Writer:
             subject = self.name()
             copied = claimed[number : number + 1]
             facts = [fact if self.rng.random() < 0.5 else self._fact(fact.attribute) for fact in copied]
-            others = [name for name in _ATTRIBUTES if name not in {fact.attribute for fact in facts}]
+            others = [name for name in ATTRIBUTES if name not in {fact.attribute for fact in facts}]
             facts += [self._fact(attribute) for attribute in self.rng.sample(others, 2 - len(facts))]
             self.rng.shuffle(facts)
             passages.append((subject, [self._lead(subject), *(fact.sentence(subject, self.rng) for fact in facts)]))
@@ -191,6 +191,6 @@ def _claim(text: str, status: Status, claimed: _Fact, evidence: _Fact, gold: Gol
         status=status,
         facts=(gold,),
         unsupported_span=claimed.value if status == "contradicted" else whole,
-        corruption=corruption or str(_ATTRIBUTES[claimed.attribute]["value"]),
+        corruption=corruption or str(ATTRIBUTES[claimed.attribute]["value"]),
         reason=_TABLE["reasons"][status].format(v=evidence.value, c=added),
     )

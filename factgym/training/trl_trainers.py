@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +17,22 @@ from factgym.agents.local.loading import Loaded
 from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.training.recipes.stages import device_faults, load_model, save_model
+from factgym.training.replies import TokenSequence, episode_replies, padded
 from factgym.training.trainer import Dataset
 
 FACTS, OPTIMIZER = "training.json", "optimizer.safetensors"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenSequence:
-    """One reply with the prompt that it was sampled from. advantage: of the episode, the same for every token."""
-
-    prompt: Sequence[int]
-    completion: Sequence[int]
-    advantage: float
-
-
 def token_sequences(dataset: Dataset) -> Iterator[TokenSequence]:
     """Yield a sequence for each reply of each row. Raises DataError for a row without the ids of its tokens."""
     for number, row in enumerate(dataset.rows(), 1):
-        for completion in row["completions"] or [None] * len(row["actions"]):
-            notes = (completion or {}).get("notes") or {}
-            prompt, reply = notes.get("prompt_ids"), notes.get("token_ids")
-            if not prompt or not reply:
-                raise DataError(
-                    f"{dataset.path} line {number}: a reply without the ids of its tokens. The trainer 'trl' trains a "
-                    "local model (hf:FOLDER) that plays with logprobs=true"
-                )
-            yield TokenSequence(prompt, reply, float(row["advantage"]))
+        replies = episode_replies(row["completions"] or [None] * len(row["actions"]), float(row["advantage"]))
+        if replies is None:
+            raise DataError(
+                f"{dataset.path} line {number}: a reply without the ids of its tokens. The trainer 'trl' trains a "
+                "local model (hf:FOLDER) that plays with logprobs=true"
+            )
+        yield from replies
 
 
 class _Trl:
@@ -157,7 +146,7 @@ class PolicyGradientTrainer(_Trl):
         from trl import GRPOConfig, GRPOTrainer
 
         batches = [
-            _padded(sequences[start : start + self.device_batch], loaded.pad, tokens)
+            padded(sequences[start : start + self.device_batch], loaded.pad, tokens)
             for start in range(0, len(sequences), self.device_batch)
         ]
 
@@ -246,26 +235,6 @@ class TuningTrainer(_Trl):
                 processing_class=loaded.tokenizer,
             )
             return self._run(trainer, loaded, source, folder, {"lines": dataset.lines})
-
-
-def _padded(sequences: Sequence[TokenSequence], pad: int, tokens: int) -> dict[str, Any]:
-    """Tensors of a batch as TRL's loss takes them: prompts are padded at the left, replies at the right."""
-    import torch
-    from torch.nn.utils.rnn import pad_sequence
-
-    def right(rows: Sequence[Sequence[int]], value: int) -> Any:
-        return pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
-
-    prompts = [list(sequence.prompt)[::-1] for sequence in sequences]
-    replies = [list(sequence.completion) for sequence in sequences]
-    return {
-        "prompt_ids": right(prompts, pad).flip(1),
-        "prompt_mask": right([[1] * len(row) for row in prompts], 0).flip(1),
-        "completion_ids": right(replies, pad),
-        "completion_mask": right([[1] * len(row) for row in replies], 0),
-        "advantages": torch.tensor([sequence.advantage for sequence in sequences], dtype=torch.float32),
-        "num_items_in_batch": torch.tensor(tokens),
-    }
 
 
 def _save_optimizer(optimizer: Any, path: Path) -> None:

@@ -374,12 +374,16 @@ def _start_teacher(env: Env[ProFactTask], seed: int) -> Policy:
         gains = match_gains(candidates, pairs, check.claim).matches
         best = max(gains, key=lambda match: match.similarity, default=None)
         if best is None or best.similarity < _MIN_TEACHER_GAIN:
-            return extract_answer(prompt.question, fresh)
+            asked = gold.get(_question_key(prompt.question))
+            silent = asked is not None and all(answer_string(answer) == NO_ANSWER for answer in asked.answers)
+            return NO_ANSWER if silent else extract_answer(prompt.question, fresh)
         return candidates[best.prediction]
 
     def decide(prompt: ParsedPrompt) -> tuple[str, str]:
         # The gold label where an answer holds gold evidence; else what an honest reader makes of the answers.
         answers = [answer for _, answer in prompt.record]
+        if check.label == NOT_ENOUGH and set(answers) == {NO_ANSWER}:
+            return NOT_ENOUGH, f"{NOT_ENOUGH}: {NO_ANSWER}"
         if match_gains(answers, pairs, check.claim).score * len(pairs) < _MIN_TEACHER_GAIN:
             return decide_by_statements(prompt)
         text = " ".join(dict.fromkeys(answer for answer in answers if answer != NO_ANSWER))

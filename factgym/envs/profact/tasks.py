@@ -20,6 +20,7 @@ from factgym.datasets.evidence import KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.generators.fact_checks import SPLITS, GeneratedFactChecks, generated_store
+from factgym.generators.miniature_checks import MiniatureFactChecks, MiniatureReports
 from factgym.rewards.profact.stages import COMPONENTS, GATES, RUBRICS, ProFactGold
 from factgym.rewards.rubric import Rubric
 
@@ -41,7 +42,8 @@ class ProFactConfig(DataConfig):
     source: "synthetic" (generated claims) or "averitec" (files in AVeriTeC's layout), by default what `path` implies.
     split: "dev" by default; of files any name with a file. size: number of claims, from the first. path: a file or
     folder of claims. store: the folder of AVeriTeC's knowledge store; without it the gold evidence of the whole split is
-    the haystack, and every report says so. scope: search a claim's own evidence ("claim") or all of the store
+    the haystack, and every report says so. world: of generated claims, the "reports" of agencies on up to three
+    statements, or for small models the "miniature", one short statement and six sentences. scope: search a claim's own evidence ("claim") or all of the store
     ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments (for "dense"
     encoder=…, by default "qwen3", which the paper has; preset="e5", "qwen3" or "plain"). k: pieces of evidence per search. cache_dir: folder of cached indexes.
     max_passage_chars: of one piece of evidence. exclude_later: omit evidence dated after the claim. max_questions: how
@@ -50,6 +52,7 @@ class ProFactConfig(DataConfig):
     """
 
     source: Source | None = None
+    world: Literal["reports", "miniature"] = "reports"
     store: str | None = None
     scope: Literal["claim", "global"] = "claim"
     index: str = "bm25"
@@ -67,6 +70,8 @@ class ProFactConfig(DataConfig):
             raise ConfigError("generated claims have no path: leave source out, or set source='averitec'")
         if self.chosen_source == "synthetic" and self.store is not None:
             raise ConfigError("store is the evidence of claims in files: give their path too")
+        if self.chosen_source == "averitec" and self.world != "reports":
+            raise ConfigError("world is of generated claims: leave path and source out")
         self.rubric.check(COMPONENTS, GATES)
 
     def check_split(self) -> None:
@@ -120,7 +125,12 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
     search: task sets over the same evidence share its index.
     """
 
-    def __init__(self, checks: FactChecks | GeneratedFactChecks, store: KnowledgeStore, config: ProFactConfig) -> None:
+    def __init__(
+        self,
+        checks: FactChecks | GeneratedFactChecks | MiniatureFactChecks,
+        store: KnowledgeStore,
+        config: ProFactConfig,
+    ) -> None:
         super().__init__(checks, config)
         options = dict(config.index_options or {})
         if config.index in ("dense", "hybrid") and not {"encoder", "preset"} & set(options):
@@ -139,6 +149,9 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
         path = None if config.chosen_source == "synthetic" else config.require_path("AVeriTeC's files").resolve()
 
         def build() -> ProFactTaskSet:
+            if config.world == "miniature":
+                small = MiniatureFactChecks(config.chosen_split, seed=config.seed, size=config.size)
+                return cls(small, MiniatureReports(small), config)
             if path is None:
                 made = GeneratedFactChecks(config.chosen_split, seed=config.seed, size=config.size)
                 return cls(made, generated_store(made), config)
@@ -149,7 +162,16 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
             return tasks
 
         key = (
-            *("profact", config.chosen_source, config.chosen_split, config.size, path, config.store, config.scope),
+            *(
+                "profact",
+                config.chosen_source,
+                config.world,
+                config.chosen_split,
+                config.size,
+                path,
+                config.store,
+                config.scope,
+            ),
             *(config.index, setting_key(config.index_options or {}), config.k, config.cache_dir),
             *(config.max_passage_chars, config.exclude_later, config.seed),
         )

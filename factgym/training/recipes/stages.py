@@ -297,6 +297,8 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
             UserWarning,
             stacklevel=2,
         )
+    if type(run.env).policy_prompt is not Env.policy_prompt:
+        return _grpo_on_replies(run, stage, loaded, limit, length.prompt)
     rows = stage.groups * stage.samples
     arguments = _arguments(
         run,
@@ -324,6 +326,45 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     )
     tokens = {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
     return trainer, {"tasks": len(run.indices), "tokens": tokens}
+
+
+def _grpo_on_replies(
+    run: StageRun, stage: GrpoStage, loaded: Loaded, limit: int, prompt: int
+) -> tuple[Any, dict[str, Any]]:
+    """GRPO where the policy does not see the whole transcript, which TRL's rollouts can only append to."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    from factgym.training.replies import GroupRollouts, ReplyTrainer
+
+    if stage.credit != "scalar":
+        raise ConfigError(f"{run.recipe.env} takes messages out of its policy's sight: its credit is 'scalar'")
+    rows = stage.groups * stage.samples
+    # So many batches that none has more than device_batch replies, however many turns the episodes take.
+    turns = run.env.config.max_turns or 1
+    arguments = _arguments(
+        run,
+        rows,
+        GRPOConfig,
+        num_generations=stage.samples,
+        temperature=stage.temperature,
+        beta=stage.beta,
+        ignore_data_skip=True,
+        gradient_accumulation_steps=min(rows, -(-rows * turns // min(stage.device_batch or rows, rows))),
+    )
+    rollouts = GroupRollouts(
+        run.env, run.indices, stage.groups, stage.samples, run.recipe.seed, stage.temperature, limit
+    )
+    trainer = _build(
+        type("Trainer", (ReplyTrainer, GRPOTrainer), {"rollouts": rollouts, "loaded": loaded}),
+        model=loaded.model,
+        args=arguments,
+        train_dataset=Dataset.from_list([{"prompt": ""}] * rows),
+        reward_funcs=lambda completions, **columns: [0.0] * len(completions),
+        processing_class=loaded.tokenizer,
+        peft_config=_adapter(run.recipe.lora),
+    )
+    return trainer, {"tasks": len(run.indices), "tokens": {"prompt": prompt, "reply": limit}}
 
 
 _TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
