@@ -90,11 +90,11 @@ class GroupRollouts:
     def tasks(self, step: int) -> list[int]:
         """The tasks of a step, from 0. A step never has a task twice unless there are fewer than `groups`."""
         passes = max(1, len(self.indices) // self.groups)
-        number, place = divmod(step, passes)
+        number, part = divmod(step, passes)
         order = random.Random(f"factgym tasks of a pass {self.seed} {number}").sample(
             list(self.indices), len(self.indices)
         )
-        return [order[n % len(order)] for n in range(place * self.groups, (place + 1) * self.groups)]
+        return [order[n % len(order)] for n in range(part * self.groups, (part + 1) * self.groups)]
 
     def play(self, loaded: Loaded, step: int) -> list[list[Episode]]:
         """Play the episodes of a step by a model in training; return them by group."""
@@ -188,10 +188,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
     episodes = [episode for group in groups for episode in group]
     scored = [episode["reward"] for episode in episodes if episode["reward"] is not None]
     totals = [[total for episode in group if (total := _total(episode)) == total] for group in groups]
-    lengths = [
-        sum((turn["completion"] or {}).get("completion_tokens") or 0 for turn in episode["turns"])
-        for episode in episodes
-    ]
+    lengths = [len(_ids(episode)) for episode in episodes]
     metrics = {
         "reward": fmean(total for group in totals for total in group) if any(totals) else float("nan"),
         "reward_std": fmean(float(np.std(group, ddof=1)) if len(group) > 1 else 0.0 for group in totals),

@@ -16,6 +16,7 @@ from label_shortcuts import FEATURES, LabelledText, chance_bound, count_right, s
 
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.fact_checks import GeneratedFactChecks
+from factgym.generators.miniature_checks import MiniatureFactChecks
 from factgym.generators.multihop_world import world
 from factgym.generators.question_world import GeneratedQuestions
 from factgym.generators.synthetic import SyntheticClaims
@@ -45,6 +46,13 @@ def fact_checks(split: str) -> list[LabelledText]:
     ]
 
 
+def miniature_checks(split: str) -> list[LabelledText]:
+    return [
+        LabelledText(check.claim, "", index, check.label)
+        for index, check in enumerate(MiniatureFactChecks(split, size=SIZE))
+    ]
+
+
 def questions(split: str) -> list[LabelledText]:
     # In the order of their subjects, so that no subject is in both halves: its questions share its tier.
     items = sorted(enumerate(GeneratedQuestions(split, size=SIZE)), key=lambda row: str(row[1].meta["subject"]))
@@ -55,6 +63,7 @@ DATA: Mapping[str, tuple[Callable[[str], list[LabelledText]], tuple[str, ...]]] 
     "seva": (attribution, ("train", "validation", "ood")),
     "claimcheck": (claims, ("train", "ood", "hard", "multihop")),
     "profact": (fact_checks, ("train", "dev")),
+    "profact miniature": (miniature_checks, ("train", "dev")),
     "corver-qa": (questions, ("train", "ood")),
 }
 """Environment -> its labelled texts, and the splits of its data; the label of a question is its tier of popularity."""

@@ -374,8 +374,10 @@ def _start_teacher(env: Env[ProFactTask], seed: int) -> Policy:
         gains = match_gains(candidates, pairs, check.claim).matches
         best = max(gains, key=lambda match: match.similarity, default=None)
         if best is None or best.similarity < _MIN_TEACHER_GAIN:
-            asked = gold.get(_question_key(prompt.question))
-            silent = asked is not None and all(answer_string(answer) == NO_ANSWER for answer in asked.answers)
+            gold_question = gold.get(_question_key(prompt.question))
+            silent = gold_question is not None and all(
+                answer_string(answer) == NO_ANSWER for answer in gold_question.answers
+            )
             return NO_ANSWER if silent else extract_answer(prompt.question, fresh)
         return candidates[best.prediction]
 
