@@ -25,6 +25,7 @@ from factgym.agents.local.loading import Loaded
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import jobs_of
 from factgym.core.env import Env
+from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.rewards.advantages import group_advantages
 
@@ -130,7 +131,7 @@ class ReplyTrainer:
     A step plays its groups and takes one gradient step on all replies, in as many batches as gradients are accumulated.
     The policy is the one that played, so that no ratio is clipped; the loss is TRL's, the mean over all tokens of the
     step, with the KL divergence from the initial policy where beta is above 0. Rests on private parts of the trainer:
-    `_metrics`, and for the divergence `_get_per_token_logps_and_entropies`.
+    `_metrics`, and for the divergence `_get_per_token_logps_and_entropies`. Raises ConfigError in more than one process.
     """
 
     rollouts: GroupRollouts
@@ -138,6 +139,9 @@ class ReplyTrainer:
 
     def get_train_dataloader(self) -> Any:
         """The batches of all steps, each made when its step begins, from the step of the checkpoint on."""
+        trainer: Any = self
+        if trainer.accelerator.num_processes > 1:  # each would play and count every episode
+            raise ConfigError("an environment that takes messages out of its policy's sight is trained in one process")
         return _Batches(self)
 
     def _prepare_inputs(self, batch: Mapping[str, Any]) -> dict[str, Any]:
