@@ -201,13 +201,13 @@ def check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
 def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            path = _printable(f"{name}.{key}" if name else str(key))
+            path = f"{name}.{key}" if name else str(key)
             discovered = path.startswith("agent_details.") and key in _DISCOVERED
             if path not in _FREE_KEYS and path not in _FREE_AGENT_SETTINGS and not discovered:
                 yield from _differences(old.get(key), new.get(key), path)
     elif old != new and not (name == "agent" and is_url(old) and is_url(new)):
         values = [_printable(json.dumps(value, ensure_ascii=False)) for value in (old, new)]
-        yield f"{name}: {values[0]} then, {values[1]} now"
+        yield f"{_printable(name)}: {values[0]} then, {values[1]} now"
 
 
 def _printable(text: str) -> str:
