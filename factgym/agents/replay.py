@@ -139,6 +139,7 @@ def file_outputs(path: Path, env: Env[Any]) -> dict[tuple[int, int], list[Messag
 
 
 def _read_output(line: bytes, where: str, env: Env[Any]) -> tuple[int, list[Message]]:
+    """Read one output: its task, by id or position, and the policy's messages."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

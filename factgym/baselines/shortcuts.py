@@ -66,6 +66,7 @@ class ShortcutClassifiers:
         return training
 
     def _fit(self, kind: str) -> Classify:
+        """Fit a classifier of that kind; the most frequent label where the training examples have fewer than two labels to tell apart."""
         if kind not in KINDS:
             raise ConfigError(f"there is no shortcut classifier {kind!r:.60}.{did_you_mean(kind, KINDS)}")
         labels = Counter(example.label for example in self._training).most_common(_MAX_LABELS)

@@ -105,6 +105,7 @@ def compare_with_first(runs: Sequence[Run]) -> list[RunComparison | ConfigError]
 
 
 def _paired(first: Run, second: Run, first_values: TaskValues, second_values: TaskValues) -> RunComparison:
+    """Compare two runs on the tasks that both have scored, name by name, with intervals of the paired differences."""
     (a, unscored_a), (b, unscored_b) = first_values, second_values
     common = [task for task in a if task in b]
     if not common:

@@ -216,6 +216,7 @@ class UsageTally:
             self.requests = (self.requests or 0) + round(requests)
 
     def _add_replies(self, task: int, replies: list[Mapping[str, Any]]) -> None:
+        """Count truncated replies, retries with their waiting time, and what was noted of each reply."""
         reasons = [reply["finish_reason"] for reply in replies if reply.get("finish_reason")]
         self.truncated.add(task, reasons.count("length"), len(reasons))
         for retry in (members(retry) for reply in replies for retry in items(reply.get("retries"))):
@@ -248,6 +249,7 @@ class UsageTally:
         )
 
     def _money(self) -> Money | None:
+        """Return what all models cost; means only where every model has a price and every reply its tokens."""
         if self.prices is None:
             return None
         total = 0.0

@@ -58,6 +58,11 @@ def scifact_f1(golds: Sequence[Evidence], predictions: Sequence[Evidence]) -> di
 
 
 def _right(gold: AbstractEvidence, label: str, sentences: Sequence[int]) -> dict[str, int]:
+    """Count what is right of an abstract by SciFact's four measures (Wadden et al. 2020).
+
+    An abstract is rationalized when a whole rationale is among its first three selected sentences, or as many as the
+    shortest rationale has; a sentence counts when all of its rationale was selected.
+    """
     rationales: list[Set[int]] = [frozenset(rationale) for rationale in gold.rationales]
     limit = max(MAX_ABSTRACT_SENTENCES, min(map(len, rationales)))
     is_right = label == gold.label

@@ -205,6 +205,7 @@ def _determinism(subject: _Subject) -> _Outcome:
 
 
 def _malformed(subject: _Subject) -> _Outcome:
+    """Check that malformed actions are answered with an error and that an episode without a submission earns near nothing."""
     env = subject.make()
     for kind, action in MALFORMED.items():
         env.reset(seed=subject.seed)
@@ -247,6 +248,7 @@ def _oracle(subject: _Subject) -> _Outcome:
 
 
 def _teacher(subject: _Subject) -> _Outcome:
+    """Check that the teacher earns what the honest baseline does, and acts only on what it was shown."""
     agent = next((a for a in scripted_agents(subject.env_id).values() if a.role == "teacher"), None)
     row, honest = subject.row("teacher"), subject.row("honest")
     if agent is None or row is None or honest is None:

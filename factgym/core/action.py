@@ -103,6 +103,10 @@ class _ActionParser:
         self.limits, self.tags, self.implicit = limits, tags, implicit
 
     def parse(self, action: Any) -> ParsedAction:
+        """Parse a completion, an assistant message or a call; never raises, whatever the action.
+
+        Methods of `str` and `dict` are called on the types themselves: a subclass may override them.
+        """
         if issubclass(type(action), str):
             return self.parse_completion(str.__str__(action))
         if not issubclass(type(action), dict):

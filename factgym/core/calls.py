@@ -357,6 +357,7 @@ class _TextScan:
         return start + 1 if end is None else end
 
     def _read_json_call(self, match: re.Match[str]) -> int:
+        """Read a call written as JSON after its tag and return where to go on; what is broken becomes an error with its position."""
         text, start = self.text, match.start()
         position = self._skip_fence(match.end())
         if not text.startswith("{", position):
@@ -397,6 +398,7 @@ class _TextScan:
         return end.start() if end[0] == _THINK_END else end.end()
 
     def _read_tag_call(self, match: re.Match[str]) -> int:
+        """Read a call written as a tag of the tool's own and return where to go on; an end of thoughts closes it, too."""
         tag = match[0][1:-1]
         tool, argument = self.tags.tools[tag]
         start, position = match.span()

@@ -102,6 +102,7 @@ _OBJECT = ("properties", "required", "additionalProperties")
 
 
 def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the test of an object's keywords: required names, then each member by its own schema or that of the others."""
     if not any(keyword in schema for keyword in _OBJECT):
         return
     required = tuple(schema.get("required", ()))
@@ -127,6 +128,7 @@ _ARRAY = ("items", "prefixItems")
 
 
 def _array(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the test of an array's keywords: its first items by position (`prefixItems`), the others by `items`."""
     if not any(keyword in schema for keyword in _ARRAY):
         return
     first = [_compile(inner, root) for inner in schema.get("prefixItems", ())]
@@ -150,6 +152,8 @@ _COMBINED = ("anyOf", "allOf", "not", "if", "then", "else")
 
 
 def _combined(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the tests of schemas that are joined: all, any, none, and one of two by a condition."""
+
     def compiled(inner: Mapping[str, Any] | bool) -> Test:
         kinds, test = _compile(inner, root)
         return lambda value: type(value) in kinds and (test is None or test(value))

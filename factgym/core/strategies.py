@@ -208,6 +208,7 @@ class StrategySpace:
 
 
 def _read_choices(slot: Slot, value: Any) -> tuple[Choice, ...]:
+    """Read a slot's operators, each a name or {name: text}. Raises ConfigError for others and for too many."""
     if value is None:
         return slot.default
     values: Sequence[Any] = value if isinstance(value, (list, tuple)) else [value]

@@ -214,6 +214,10 @@ def _numbered_lines(file: Path, chunks: Iterable[str], max_chars: int) -> Iterat
 
 
 def _json_rows(file: Path, chunks: Iterator[str], entries_key: str | None, on_bad: OnBad | None) -> Iterator[Row]:
+    """Yield the rows of a JSON array, of JSON lines, or of one object whose `entries_key` holds them.
+
+    The first object decides between the last two. A whole file is parsed at once only where it is one object.
+    """
     head = next(filter(str.strip, chunks), "")
     chunks = chain((head,), chunks)
     if head.lstrip().startswith("["):

@@ -215,6 +215,7 @@ def _parse_labels(raw: Mapping[str, Any], name: str) -> dict[str, tuple[str, str
 
 
 def _parse_contract(record: object, location: str) -> _Contract:
+    """Check a contract's text and spans, which must be in order and may not overlap, and name it by its first lines."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise DataError(f"{location}: expected an object with a 'text'.")
     text, previous_end = record["text"], 0

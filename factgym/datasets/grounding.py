@@ -229,6 +229,7 @@ def _sentences(row: Row, key: str) -> list[str]:
 
 
 def _wice(row: Row) -> Iterator[ClaimExample]:
+    """Read a claim with its cited page. Each entry of `supporting_sentences` is one sufficient set of sentences."""
     claim, texts, status = row.text("claim", MAX_CLAIM_CHARS), _sentences(row, "evidence"), _status(row, "label")
     meta = row.values.get("meta")
     meta = meta if isinstance(meta, dict) else {}
@@ -341,6 +342,7 @@ def read_scifact(name: str, file: Path, digest: Any) -> Iterator[ClaimExample]:
 
 
 def _scifact_example(claim: _SciFactClaim, abstracts: Mapping[str, SplitDocument], file: Path) -> ClaimExample:
+    """Join a claim with the abstracts that it cites. Each annotated rationale is one sufficient set of sentences."""
     ids = list(dict.fromkeys((*claim.cited, *(doc for doc, _, _ in claim.evidence))))
     if missing := [id_ for id_ in ids if id_ not in abstracts]:
         raise DataError(f"{file}: claim {claim.id} cites {missing[0][:40]!r}, which the corpus does not hold.")
@@ -448,6 +450,7 @@ def read_responses(path: str | Path, on_bytes: Any = None) -> tuple[LabelledResp
 
 
 def _response(row: Row) -> LabelledResponse:
+    """Read a response with its sentences' labels; its passages are the web snippets of all of them, each once."""
     sentences = row.values.get("sentences")
     if not isinstance(sentences, dict) or not all(isinstance(entry, dict) for entry in sentences.values()):
         raise row.error("'sentences' must be an object of objects")

@@ -137,6 +137,11 @@ class Drafter:
         return self._drafts[claim]
 
     def _make(self, claim: PlannedClaim, round_: int) -> Draft:
+        """Write a planned claim: the change, then a paraphrase and other words around it, then, at times, its source's name.
+
+        A changed span that is less than the claim is protected from both rewrites, so that it remains word for
+        word. Raises LookupError where the operator does not apply.
+        """
         rng = random.Random(f"{self.seed}:{round_}:{claim}")
         source = self.index.sources[claim.number]
         if claim.operator == "none":
@@ -284,6 +289,7 @@ class Planner:
     def _pairs(
         self, verdict: Verdict, name: str, number: int, rng: random.Random, limit: int = _SECONDS
     ) -> Iterator[tuple[PlannedClaim, PlannedClaim | None]]:
+        """Yield first claims with a second of the status that the verdict needs, each second once; None where it needs none."""
         statuses = SECOND_STATUSES[verdict]
         status = rng.choice(statuses)
         needs_donors = name in DONOR_OPERATORS or status == "unsupported"
@@ -314,6 +320,10 @@ class Planner:
     def _seconds(
         self, verdict: Verdict, status: Status, number: int, donors: Sequence[int], rng: random.Random
     ) -> list[PlannedClaim]:
+        """Return the candidates for a second claim of that status beside sentence `number`; empty where none applies.
+
+        Donors are sentences of other documents. Where no change applies nearby, a statement from a donor takes its part.
+        """
         near = self._near(number)
         if status == "supported":
             faithful = [PlannedClaim("none", other) for other in near]

@@ -115,6 +115,7 @@ def make_arguments(env_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _changed(settings: tuple[Setting, ...], values: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """Return the settings that differ from a framework's defaults, and inner ones with all of theirs."""
     names = [setting.name for setting in settings]
     for key in values:
         if key not in names:

@@ -106,6 +106,7 @@ def _label(value: Any) -> str | None:
 
 
 def _read_message(raw: dict[str, Any], keep_reasoning: bool) -> Message:
+    """Return the assistant's message: text of all parts, or the refusal; thoughts apart unless `keep_reasoning`."""
     content: Any = raw.get("content")
     if isinstance(content, list):
         parts = [

@@ -160,6 +160,10 @@ class LocalEngine:
         raise BatchMemoryError(text.strip().split("\n")[0][:300])
 
     def _sample(self, rows: Sequence[Row]) -> list[Generated]:
+        """Generate a batch of replies with a seed, a limit and stop strings for each row.
+
+        Prompts are padded on the left. `do_sample` is off since the processor chooses every token itself.
+        """
         import torch
         from transformers import GenerationConfig
 

@@ -263,6 +263,7 @@ class PairScorer:
         ]
 
     def _score_batch(self, pairs: Sequence[Pair]) -> list[PairScore]:
+        """Return the probabilities of support and contradiction. Where a pair is too long its premise is cut, never its claim."""
         options = {"padding": True, "max_length": self._limit, "return_tensors": "pt"}
         claims = [pair.claim for pair in pairs]
         first = [self._single_text(pair) or pair.premise for pair in pairs]

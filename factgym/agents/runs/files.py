@@ -199,6 +199,7 @@ def check_same(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _differences(old: Any, new: Any, name: str) -> Iterator[str]:
+    """Yield the settings that differ, by their path, without those that change no answer or that the server discovered."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
             path = f"{name}.{key}" if name else str(key)

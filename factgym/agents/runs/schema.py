@@ -86,6 +86,7 @@ def _faults(record: Mapping[str, Any], parsed: bool) -> Iterator[Fault]:
 
 
 def _turn_faults(record: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield what no schema says of turns: replies in order, messages that exist, tools of the episode."""
     messages, extra = len(record["messages"]), len(record["other_messages"])
     tools = {tool["function"]["name"] for tool in record["tools"]}
     previous = -1

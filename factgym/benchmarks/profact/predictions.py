@@ -80,6 +80,7 @@ def _unusable(row: Row, problem: str) -> DataError:
 
 
 def _prediction(row: Row, index: int) -> Prediction:
+    """Read a prediction in the layout of AVeriTeC's scorer, or in that of its baseline (`string_evidence`, `pred_label`)."""
     values = row.values
     label = values.get("pred_label", values.get("label"))
     if label is not None and not isinstance(label, str):

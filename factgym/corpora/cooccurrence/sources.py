@@ -380,6 +380,7 @@ def _read_wikiextractor(lines: _FileRange, source: Source) -> Records:
 
 
 def _read_doc_tags(lines: _FileRange) -> Records:
+    """Yield WikiExtractor's articles, `<doc id=…>` to `</doc>`; a line outside of them and an article without end are faults."""
     document_id, first_line = "", 0
     article: list[str] = []
     for number, line in lines:

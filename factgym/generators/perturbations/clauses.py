@@ -105,6 +105,7 @@ def _lacks_antecedent(sentence: str) -> bool:
 
 
 def _is_well_formed(sentence: str) -> bool:
+    """Return whether a sentence of a document is whole, plain prose: what cannot be edited without looking odd is left out."""
     words = sentence.split()
     if not (_MIN_WORDS <= len(words) <= _MAX_WORDS and _MIN_CHARS <= len(sentence) <= _MAX_CHARS):
         return False

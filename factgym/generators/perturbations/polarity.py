@@ -31,6 +31,7 @@ _NOT_A_DUTY = word_set("no_duty")
 
 
 def _without_negation(sentence: str) -> Iterator[Edit]:
+    """Yield the edits that take a denial away; "any" and the like would be left without what licenses them."""
     if _CUES.stays_negative.search(sentence) or " any " in sentence:
         return
     for match in _CUES.ban.finditer(sentence):
@@ -47,6 +48,7 @@ def _without_negation(sentence: str) -> Iterator[Edit]:
 
 
 def _with_negation(sentence: str) -> Iterator[Edit]:
+    """Yield the edits that deny a duty, a state or a permission."""
     if _CUES.not_negatable.search(sentence):
         return
     for match in _CUES.duty.finditer(sentence):

@@ -27,6 +27,7 @@ def _edit(start: int, end: int, replacement: str) -> Edit:
 
 
 def _universal_edits(sentence: str) -> Iterator[Edit]:
+    """Yield the edits that widen a rule to all cases, where nothing before them in the sentence narrows or denies it."""
     opening = _CUES.opening.match(sentence)
     if opening and not _CUES.possibly.search(sentence):
         yield _edit(0, opening.end(), "In all cases, ")
@@ -49,6 +50,7 @@ def _is_unrestricted(before: str) -> bool:
 
 
 def _constant_edits(sentence: str) -> Iterator[Edit]:
+    """Yield the edits that turn an adverb of frequency into "always", where an ordinary word follows."""
     for match in _CUES.adverb.finditer(sentence):
         before, after = sentence[: match.start()].rstrip(), sentence[match.end() :]
         if (
