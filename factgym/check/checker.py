@@ -30,7 +30,7 @@ from factgym.corpora.text import find_quote
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, Status, Verdict, final_verdict
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
-from factgym.rewards.claimcheck import DEFAULT_RULES
+from factgym.rewards.claimcheck.evidence import DEFAULT_RULES
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise
 

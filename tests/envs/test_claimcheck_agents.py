@@ -27,7 +27,7 @@ from factgym.envs.claimcheck.agents import AGENTS
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.scripted import parse_brief, parse_evidence, parse_results
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
-from factgym.rewards.claimcheck import RUBRICS
+from factgym.rewards.claimcheck.scoring import RUBRICS
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import SearchResult, _render_passage, _render_results
 

@@ -31,7 +31,7 @@ from factgym.envs.claimcheck.env import (
     verdict_schema,
     write_schema,
 )
-from factgym.rewards.claimcheck import QuoteRules
+from factgym.rewards.claimcheck.evidence import QuoteRules
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.toolbox import Toolbox
 

@@ -19,7 +19,7 @@ from factgym.core.errors import ConfigError, install_command
 from factgym.integrations.frameworks import make_arguments, settings_of
 from factgym.integrations.hub import module_of, packages
 from factgym.integrations.session import Session, self_contained
-from factgym.rewards.claimcheck import QuoteRules
+from factgym.rewards.claimcheck.evidence import QuoteRules
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / "environments"

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, GoldFact
-from factgym.rewards.claimcheck import (
+from factgym.rewards.claimcheck.evidence import QuoteRules
+from factgym.rewards.claimcheck.gold import gold_of
+from factgym.rewards.claimcheck.scoring import (
     COMPONENTS,
     GATED,
     GATES,
@@ -27,9 +29,7 @@ from factgym.rewards.claimcheck import (
     RUBRICS,
     V2,
     ClaimScore,
-    QuoteRules,
     chance_stakes,
-    gold_of,
     score_submission,
 )
 from factgym.rewards.rubric import Rubric

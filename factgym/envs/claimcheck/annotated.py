@@ -11,7 +11,8 @@ from factgym.core.config import EnvConfig
 from factgym.core.episode import RewardReport
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask
-from factgym.rewards.claimcheck import JUDGED_WITHOUT_SPANS, RUBRICS, gold_of, score_submission
+from factgym.rewards.claimcheck.gold import gold_of
+from factgym.rewards.claimcheck.scoring import JUDGED_WITHOUT_SPANS, RUBRICS, score_submission
 from factgym.rewards.rubric import Rubric
 
 

@@ -33,7 +33,8 @@ from factgym.envs.claimcheck.scripted import (
     second_queries,
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
-from factgym.rewards.claimcheck import ClaimGold, QuoteRules
+from factgym.rewards.claimcheck.evidence import QuoteRules
+from factgym.rewards.claimcheck.gold import ClaimGold
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv

@@ -15,17 +15,9 @@ from factgym.corpora.corpus import Passage
 from factgym.datasets.base import load_data_sets
 from factgym.datasets.claims import ClaimExample
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
-from factgym.rewards.claimcheck import (
-    COMPONENTS,
-    DEFAULT_RULES,
-    GATES,
-    GUESS,
-    RUBRICS,
-    ClaimGold,
-    QuoteRules,
-    chance_stakes,
-    gold_of,
-)
+from factgym.rewards.claimcheck.evidence import DEFAULT_RULES, QuoteRules
+from factgym.rewards.claimcheck.gold import ClaimGold, gold_of
+from factgym.rewards.claimcheck.scoring import COMPONENTS, GATES, GUESS, RUBRICS, chance_stakes
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
 from factgym.tools.untrusted import neutralise

@@ -47,20 +47,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.strict_json import in_json
-from factgym.corpora.bm25 import SmallBM25
-from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges
 from factgym.corpora.text import find_quote, fold, terms
-from factgym.datasets.claims import STATUSES, ClaimExample, GoldClaim, GoldFact, final_verdict
+from factgym.datasets.claims import STATUSES, final_verdict
+from factgym.rewards.claimcheck.evidence import (
+    DEFAULT_RULES,
+    Entry,
+    Evidence,
+    QuoteMatch,
+    QuoteRules,
+    TextOf,
+    coverage,
+    evidence_f1,
+    merge_ranges,
+    overlap,
+    read_entries,
+)
+from factgym.rewards.claimcheck.gold import ClaimGold, Range
 from factgym.rewards.rubric import Rubric
 
 COMPONENTS = (
@@ -91,31 +102,6 @@ RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (R0, GATED, V
 
 _SAME_STATEMENT = 0.5
 _QUOTED_WORDS = re.compile(r'[“"]([^“”"]+)[”"]')
-
-Range = tuple[int, int]
-TextOf = Callable[[str], str | None]
-"""The text of a passage by id, None for an unknown id."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteRules:
-    """Rules for quotes and for evidence of silence. Lengths are characters of the passage as shown.
-
-    fact_share: share of a gold fact to quote. allowance_factor, allowance_chars: coverage is reduced once the quotes are
-    longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest passages show that a
-    text is silent. silence_share: how much such evidence, at hand for every statement, counts in the judged reward.
-    """
-
-    min_quote_chars: int = 12
-    max_quote_sentences: int = 2
-    fact_share: float = 0.8
-    allowance_factor: float = 2.0
-    allowance_chars: int = 300
-    silence_passages: int = 3
-    silence_share: float = 1 / 3
-
-
-DEFAULT_RULES = QuoteRules()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,97 +145,6 @@ def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimGold:
-    """The gold of an example, or of one of its statements as an answer of its own.
-
-    passages: ids that hold gold facts. nearest, nearest_sentences: where the documents are silent, passages where one would
-    expect a fact, and sentences close to the answer, of which each shows it. unsupported_spans: ranges of `answer`.
-    """
-
-    verdict: str
-    answer: str
-    passages: frozenset[str]
-    nearest: frozenset[str]
-    facts: tuple[GoldFact, ...]
-    unsupported_spans: tuple[Range, ...]
-    nearest_sentences: tuple[GoldFact, ...] = ()
-    statements: tuple[ClaimGold, ...] = ()
-
-    @property
-    def shown_by(self) -> frozenset[str]:
-        """Ids of the passages that decide the statements."""
-        return frozenset().union(*(statement.passages | statement.nearest for statement in self.statements))
-
-
-def gold_of(example: ClaimExample) -> ClaimGold:
-    """Derive the gold of an example."""
-    # Some human annotations have empty facts, which cannot be quoted.
-    facts = tuple(dict.fromkeys(fact for claim in example.claims for fact in claim.facts if fact.end > fact.start))
-    spans = []
-    for claim in example.claims:
-        if claim.unsupported_span:
-            start = example.answer.index(claim.text) + claim.text.index(claim.unsupported_span)
-            spans.append((start, start + len(claim.unsupported_span)))
-    return ClaimGold(
-        verdict=example.verdict,
-        answer=example.answer,
-        passages=frozenset(example.gold_ids),
-        nearest=frozenset(example.nearest),
-        facts=facts,
-        unsupported_spans=tuple(spans),
-        nearest_sentences=() if facts else tuple(_nearest_sentences(example, example.answer)),
-        statements=tuple(_statement_gold(example, claim) for claim in example.claims),
-    )
-
-
-def _statement_gold(example: ClaimExample, claim: GoldClaim) -> ClaimGold:
-    facts = tuple(dict.fromkeys(fact for fact in claim.facts if fact.end > fact.start))
-    gold = ClaimGold(claim.status, claim.text, frozenset(fact.passage for fact in facts), frozenset(), facts, ())
-    if facts and not claim.is_silent:
-        return gold
-    # The rule from which the statement was made, if any, shows the silence no better than another close sentence.
-    sentences = dict.fromkeys((*facts, *_nearest_sentences(example, claim.text)))
-    nearest = frozenset(example.nearest) or frozenset(fact.passage for fact in sentences)
-    return replace(gold, passages=frozenset(), nearest=nearest, facts=(), nearest_sentences=tuple(sentences))
-
-
-_NEAREST_SHARE = 0.8
-
-
-def _nearest_sentences(example: ClaimExample, text: str) -> Iterator[GoldFact]:
-    """Yield the sentences whose BM25 score for the text is at least 0.8 of the highest.
-
-    Of an example with nearest passages, the highest of each of them; else the highest of all passages.
-    """
-    # A small BM25 index over the sentences alone, so that a long passage has no advantage.
-    candidates = [
-        (GoldFact(passage.id, start, end), passage.text[start:end])
-        for passage in example.passages
-        if passage.id in example.nearest or not example.nearest
-        for start, end in passage_ranges(passage.text)
-    ]
-    index = SmallBM25([Passage(str(number), "", text) for number, (_, text) in enumerate(candidates)])
-    scores = {int(hit.id): hit.score for hit in index.search([text], max(1, len(candidates)))[0]}
-    best: dict[str, float] = {}
-    for number, (fact, _) in enumerate(candidates):
-        group = fact.passage if example.nearest else ""
-        best[group] = max(best.get(group, 0.0), scores.get(number, 0.0))
-    for number, (fact, _) in enumerate(candidates):
-        if scores.get(number, 0.0) >= _NEAREST_SHARE * best[fact.passage if example.nearest else ""]:
-            yield fact
-
-
-@dataclass(frozen=True, slots=True)
-class QuoteMatch:
-    """A submitted quote and its range in a passage."""
-
-    quote: str
-    passage: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClaimScore:
     """Components and gates, each in [0, 1]; `statements` and `judgement` are negative where wrong ones prevail.
 
@@ -278,8 +173,8 @@ def score_submission(
     """Score a verdict object that fits the published schema; None scores 0. read: ids opened in this episode."""
     if submission is None:
         return NO_SUBMISSION
-    entries = _read_entries(submission, text_of, frozenset(read), rules)
-    evidence = _Evidence.of(entries)
+    entries = read_entries(submission, text_of, frozenset(read), rules)
+    evidence = Evidence.of(entries)
     span, is_marked = _span_f1(submission["claims"], gold)
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
@@ -287,9 +182,9 @@ def score_submission(
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
-        "evidence": _evidence_f1(evidence, gold, rules),
+        "evidence": evidence_f1(evidence, gold, rules),
         "quote": evidence.quote,
-        "coverage": _coverage(evidence, gold, rules),
+        "coverage": coverage(evidence, gold, rules),
         "span": span,
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
@@ -305,98 +200,18 @@ def score_submission(
     return ClaimScore(components, gates, cited, counted, evidence.matches)
 
 
-class _Entry(NamedTuple):
-    """An entry of a verdict with its evidence.
-
-    texts: of the cited passages by id, None for one that does not exist. counted: ids of those that were read. quotes:
-    each with its white space folded, and its match in a counted passage.
-    """
-
-    claim: Mapping[str, Any]
-    texts: Mapping[str, str | None]
-    counted: tuple[str, ...]
-    quotes: tuple[tuple[str, QuoteMatch | None], ...]
-
-
-def _read_entries(
-    submission: Mapping[str, Any], text_of: TextOf, read: Collection[str], rules: QuoteRules
-) -> list[_Entry]:
-    """Return the entries of a submission, and `evidence_used` as a last one without a claim.
-
-    The whole answer and its statements are then scored over these: each quote is looked up once.
-    """
-    entries = []
-    for claim in [*submission["claims"], {"evidence_ids": submission.get("evidence_used", ())}]:
-        texts = {id_: text_of(id_) for id_ in claim["evidence_ids"]}
-        sources = {id_: text for id_, text in texts.items() if text is not None and id_ in read}
-        quotes = claim.get("quote", "")
-        matched = [
-            (" ".join(quote.split()), _match_quote(quote, sources, rules))
-            for quote in ([quotes] if isinstance(quotes, str) else quotes)
-            if quote and not quote.isspace()
-        ]
-        entries.append(_Entry(claim, texts, tuple(sources), tuple(matched)))
-    return entries
-
-
-def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
-    """Return a quote's range in the first passage in which it is valid."""
-    if len(quote.strip()) < rules.min_quote_chars:
-        return None
-    for passage, text in sources.items():
-        span = find_quote(quote, text)
-        if span is None:
-            continue
-        overlapped = sum([start < span[1] and span[0] < end for start, end in passage_ranges(text)])
-        if overlapped <= rules.max_quote_sentences:
-            return QuoteMatch(quote, passage, *span)
-    return None
-
-
-class _Evidence(NamedTuple):
-    """The evidence of some entries together.
-
-    counted: ids of the passages that count. invented: number of ids that do not exist. matches: the valid quotes. quote:
-    Q, the share of the distinct quotes that are valid wherever they were given. texts: of the cited passages by id.
-    """
-
-    counted: tuple[str, ...]
-    invented: int
-    matches: tuple[QuoteMatch, ...]
-    quote: float
-    texts: Mapping[str, str | None]
-
-    @classmethod
-    def of(cls, entries: Sequence[_Entry]) -> _Evidence:
-        """Join entries. A repeated quote counts once, so that repeating a true one does not make up for a false one."""
-        counted: dict[str, None] = {}
-        texts: dict[str, str | None] = {}
-        valid: dict[str, bool] = {}
-        matches: dict[tuple[str, str], QuoteMatch] = {}
-        for entry in entries:
-            counted.update(dict.fromkeys(entry.counted))
-            texts.update(entry.texts)
-            for key, match in entry.quotes:
-                valid[key] = match is not None and valid.get(key, True)
-                if match is not None:
-                    matches.setdefault((key, match.passage), match)
-        quote = sum(valid.values()) / len(valid) if valid else 0.0
-        invented = sum([text is None for text in texts.values()])
-        return cls(tuple(counted), invented, tuple(matches.values()), quote, texts)
-
-
 def _score_statements(
-    submission: Mapping[str, Any], entries: Sequence[_Entry], gold: ClaimGold, rules: QuoteRules, stakes: Stakes
+    submission: Mapping[str, Any], entries: Sequence[Entry], gold: ClaimGold, rules: QuoteRules, stakes: Stakes
 ) -> dict[str, float]:
     """Return grounding, statements, judgement and reason (G, A, D, R)."""
     groups, unmatched = _match_statements(entries, gold.statements)
     grounding = statuses = reasons = 0.0
     for statement, group in zip(gold.statements, groups, strict=True):
-        evidence = _Evidence.of(group)
+        evidence = Evidence.of(group)
         # Ids that were listed but not opened show nothing: with those that do not exist they lower precision.
         unfounded = len(evidence.texts) - len(evidence.counted)
-        share = _evidence_f1(evidence._replace(invented=unfounded), statement, rules) * evidence.quote
-        share *= _coverage(evidence, statement, rules) if share else 0.0
+        share = evidence_f1(evidence._replace(invented=unfounded), statement, rules) * evidence.quote
+        share *= coverage(evidence, statement, rules) if share else 0.0
         share *= rules.silence_share if statement.nearest else 1.0
         is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
         grounding += share
@@ -419,7 +234,7 @@ def _score_statements(
     }
 
 
-def _match_statements(entries: Sequence[_Entry], statements: Sequence[ClaimGold]) -> tuple[list[list[_Entry]], int]:
+def _match_statements(entries: Sequence[Entry], statements: Sequence[ClaimGold]) -> tuple[list[list[Entry]], int]:
     """Return the entries of each statement, and the number of distinct texts that belong to none.
 
     An entry goes to the statement with which it shares most words (F1), if that has half of its words; together a
@@ -431,7 +246,7 @@ def _match_statements(entries: Sequence[_Entry], statements: Sequence[ClaimGold]
     # nothing) then refuses parts that together leave half of it out.
     words = [_word_bag(statement.answer) for statement in statements]
     joined: list[frozenset[tuple[str, int]]] = [frozenset()] * len(statements)
-    groups: list[list[_Entry]] = [[] for _ in statements]
+    groups: list[list[Entry]] = [[] for _ in statements]
     unmatched: set[str] = set()
     for entry in entries:
         own = _word_bag(entry.claim["claim"])
@@ -476,48 +291,6 @@ def _fold_case(text: str) -> str:
     return fold(text).casefold()
 
 
-def _evidence_f1(evidence: _Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
-    """E: F1 of the cited passages. An id that does not exist lowers precision.
-
-    One that was not read is ignored in the paper's components, and statement by statement counted as if it were invented.
-    """
-    passages = gold.passages or gold.nearest
-    correct = len(passages.intersection(evidence.counted))
-    if not correct:
-        return 0.0
-    required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
-    precision = correct / (len(evidence.counted) + evidence.invented)
-    recall = min(1.0, correct / required)
-    return 2 * precision * recall / (precision + recall)
-
-
-def _coverage(evidence: _Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
-    """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
-    # Overlaps are summed over the union of the quotes, so that a character that is quoted twice counts once. Of the
-    # sentences that show a silence any one suffices.
-    quoted: dict[str, list[Range]] = {}
-    for match in evidence.matches:
-        quoted.setdefault(match.passage, []).append((match.start, match.end))
-    merged = {passage: _merge(ranges) for passage, ranges in quoted.items()}
-
-    def is_covered(fact: GoldFact) -> bool:
-        ranges = merged.get(fact.passage, [])
-        if _overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
-            return True
-        # A sentence may occur twice in a passage, and a quote matches its first occurrence.
-        text = (evidence.texts[fact.passage] or "") if ranges else ""
-        return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
-
-    targets = gold.facts or gold.nearest_sentences
-    covered = [fact for fact in targets if is_covered(fact)]
-    length = sum(end - start for ranges in merged.values() for start, end in ranges)
-    if not covered or not length:
-        return 0.0
-    share = len(covered) / len(targets) if gold.facts else 1.0
-    expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
-    return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
-
-
 def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
     """S: F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
 
@@ -538,32 +311,14 @@ def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[floa
             ranges.append(located)
         else:
             invented += len(span)
-    marked = _merge(ranges)
+    marked = merge_ranges(ranges)
     length = sum(end - start for start, end in marked) + invented
     if not gold.unsupported_spans:
         return float(length == 0), bool(marked)
     # F1 in Dice's form, 2 |A & B| / (|A| + |B|), which is defined where precision or recall is not.
-    gold_spans = _merge(gold.unsupported_spans)
-    shared = sum(_overlap(marked, span) for span in gold_spans)
+    gold_spans = merge_ranges(gold.unsupported_spans)
+    shared = sum(overlap(marked, span) for span in gold_spans)
     return 2 * shared / (length + sum(end - start for start, end in gold_spans)), bool(marked)
-
-
-def _merge(ranges: Sequence[Range]) -> list[Range]:
-    """Join ranges that overlap or touch; sorted."""
-    # Interval union by a sweep over the sorted starts.
-    merged: list[Range] = []
-    for start, end in sorted(ranges):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def _overlap(ranges: Sequence[Range], target: Range) -> int:
-    """Return how many characters of the target the disjoint ranges cover."""
-    first, last = target
-    return sum([min(end, last) - max(start, first) for start, end in ranges if start < last and first < end])
 
 
 def span_credits(

@@ -1,0 +1,190 @@
+"""Quotes and cited passages of a submission: matched once, and compared with the gold facts.
+
+Components E (`evidence_f1`), Q (`Evidence.quote`) and C (`coverage`) of the paper, for the entries of one statement or of all; see
+`scoring` for the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from factgym.corpora.sentences import passage_ranges
+from factgym.corpora.text import find_quote
+from factgym.datasets.claims import GoldFact
+from factgym.rewards.claimcheck.gold import ClaimGold, Range
+
+TextOf = Callable[[str], str | None]
+"""The text of a passage by id, None for an unknown id."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteRules:
+    """Rules for quotes and for evidence of silence. Lengths are characters of the passage as shown.
+
+    fact_share: share of a gold fact to quote. allowance_factor, allowance_chars: coverage is reduced once the quotes are
+    longer than factor · length of the gold facts + chars. silence_passages: how many of the nearest passages show that a
+    text is silent. silence_share: how much such evidence, at hand for every statement, counts in the judged reward.
+    """
+
+    min_quote_chars: int = 12
+    max_quote_sentences: int = 2
+    fact_share: float = 0.8
+    allowance_factor: float = 2.0
+    allowance_chars: int = 300
+    silence_passages: int = 3
+    silence_share: float = 1 / 3
+
+
+DEFAULT_RULES = QuoteRules()
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteMatch:
+    """A submitted quote and its range in a passage."""
+
+    quote: str
+    passage: str
+    start: int
+    end: int
+
+
+class Entry(NamedTuple):
+    """An entry of a verdict with its evidence.
+
+    texts: of the cited passages by id, None for one that does not exist. counted: ids of those that were read. quotes:
+    each with its white space folded, and its match in a counted passage.
+    """
+
+    claim: Mapping[str, Any]
+    texts: Mapping[str, str | None]
+    counted: tuple[str, ...]
+    quotes: tuple[tuple[str, QuoteMatch | None], ...]
+
+
+def read_entries(
+    submission: Mapping[str, Any], text_of: TextOf, read: Collection[str], rules: QuoteRules
+) -> list[Entry]:
+    """Return the entries of a submission, and `evidence_used` as a last one without a claim.
+
+    The whole answer and its statements are then scored over these: each quote is looked up once.
+    """
+    entries = []
+    for claim in [*submission["claims"], {"evidence_ids": submission.get("evidence_used", ())}]:
+        texts = {id_: text_of(id_) for id_ in claim["evidence_ids"]}
+        sources = {id_: text for id_, text in texts.items() if text is not None and id_ in read}
+        quotes = claim.get("quote", "")
+        matched = [
+            (" ".join(quote.split()), _match_quote(quote, sources, rules))
+            for quote in ([quotes] if isinstance(quotes, str) else quotes)
+            if quote and not quote.isspace()
+        ]
+        entries.append(Entry(claim, texts, tuple(sources), tuple(matched)))
+    return entries
+
+
+def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
+    """Return a quote's range in the first passage in which it is valid."""
+    if len(quote.strip()) < rules.min_quote_chars:
+        return None
+    for passage, text in sources.items():
+        span = find_quote(quote, text)
+        if span is None:
+            continue
+        overlapped = sum([start < span[1] and span[0] < end for start, end in passage_ranges(text)])
+        if overlapped <= rules.max_quote_sentences:
+            return QuoteMatch(quote, passage, *span)
+    return None
+
+
+class Evidence(NamedTuple):
+    """The evidence of some entries together.
+
+    counted: ids of the passages that count. invented: number of ids that do not exist. matches: the valid quotes. quote:
+    Q, the share of the distinct quotes that are valid wherever they were given. texts: of the cited passages by id.
+    """
+
+    counted: tuple[str, ...]
+    invented: int
+    matches: tuple[QuoteMatch, ...]
+    quote: float
+    texts: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, entries: Sequence[Entry]) -> Evidence:
+        """Join entries. A repeated quote counts once, so that repeating a true one does not make up for a false one."""
+        counted: dict[str, None] = {}
+        texts: dict[str, str | None] = {}
+        valid: dict[str, bool] = {}
+        matches: dict[tuple[str, str], QuoteMatch] = {}
+        for entry in entries:
+            counted.update(dict.fromkeys(entry.counted))
+            texts.update(entry.texts)
+            for key, match in entry.quotes:
+                valid[key] = match is not None and valid.get(key, True)
+                if match is not None:
+                    matches.setdefault((key, match.passage), match)
+        quote = sum(valid.values()) / len(valid) if valid else 0.0
+        invented = sum([text is None for text in texts.values()])
+        return cls(tuple(counted), invented, tuple(matches.values()), quote, texts)
+
+
+def evidence_f1(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
+    """E: F1 of the cited passages. An id that does not exist lowers precision.
+
+    One that was not read is ignored in the paper's components, and statement by statement counted as if it were invented.
+    """
+    passages = gold.passages or gold.nearest
+    correct = len(passages.intersection(evidence.counted))
+    if not correct:
+        return 0.0
+    required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
+    precision = correct / (len(evidence.counted) + evidence.invented)
+    recall = min(1.0, correct / required)
+    return 2 * precision * recall / (precision + recall)
+
+
+def coverage(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
+    """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
+    # Overlaps are summed over the union of the quotes, so that a character that is quoted twice counts once. Of the
+    # sentences that show a silence any one suffices.
+    quoted: dict[str, list[Range]] = {}
+    for match in evidence.matches:
+        quoted.setdefault(match.passage, []).append((match.start, match.end))
+    merged = {passage: merge_ranges(ranges) for passage, ranges in quoted.items()}
+
+    def is_covered(fact: GoldFact) -> bool:
+        ranges = merged.get(fact.passage, [])
+        if overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
+            return True
+        # A sentence may occur twice in a passage, and a quote matches its first occurrence.
+        text = (evidence.texts[fact.passage] or "") if ranges else ""
+        return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
+
+    targets = gold.facts or gold.nearest_sentences
+    covered = [fact for fact in targets if is_covered(fact)]
+    length = sum(end - start for ranges in merged.values() for start, end in ranges)
+    if not covered or not length:
+        return 0.0
+    share = len(covered) / len(targets) if gold.facts else 1.0
+    expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
+    return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
+
+
+def merge_ranges(ranges: Sequence[Range]) -> list[Range]:
+    """Join ranges that overlap or touch; sorted."""
+    # Interval union by a sweep over the sorted starts.
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def overlap(ranges: Sequence[Range], target: Range) -> int:
+    """Return how many characters of the target the disjoint ranges cover."""
+    first, last = target
+    return sum([min(end, last) - max(start, first) for start, end in ranges if start < last and first < end])
