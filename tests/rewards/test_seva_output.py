@@ -152,3 +152,43 @@ def test_any_text_is_read_or_refused(text):
     parsed = read_output(text)
     if parsed is not None:
         json.dumps(parsed.data, ensure_ascii=False, allow_nan=False).encode()
+
+
+def read_char_by_char(text, max_depth):
+    """The rule in its plainest form: first to last brace, brackets outside strings counted, then the standard library."""
+    inner = text[text.find("{") : text.rfind("}") + 1] if "{" in text else ""
+    depth = deepest = 0
+    in_string = escaped = False
+    for char in inner:
+        if in_string:
+            in_string, escaped = escaped or char != '"', char == "\\" and not escaped
+        elif char == '"':
+            in_string = True
+        else:
+            depth += (char in "{[") - (char in "}]")
+            deepest = max(deepest, depth)
+    try:
+        return None if deepest > max_depth else json.loads(inner)
+    except ValueError:
+        return None
+
+
+VALUE = st.recursive(
+    st.sampled_from(["1", '"[{"', '"\\\\"', '"\\"]"']),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda values: f"[{','.join(values)}]")
+        | st.lists(inner, max_size=3).map(lambda values: "{" + ",".join(f'"a": {value}' for value in values) + "}")
+    ),
+    max_leaves=8,
+)
+SNIPPET = VALUE | st.sampled_from(['{"a": 1} ', '{"', "{", "}", "[", "]", '"', "\\", ",", ":", " "])
+
+
+@given(st.lists(SNIPPET, max_size=6).map("".join), st.integers(1, 4))
+def test_texts_are_read_as_by_the_plainest_reader(text, max_depth):
+    parsed = read_output(text, Limits(max_depth=max_depth))
+    assert (parsed and parsed.data) == read_char_by_char(text, max_depth)
+
+
+def test_brackets_after_the_object_are_prose():
+    assert read_output(TEXT + " [" * 40) is not None

@@ -13,7 +13,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -145,11 +144,9 @@ def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None
         text = _FENCE.sub("", text[start:end])
         start, end = 0, len(text)
     # The decoder recurses as deep as the brackets nest, so depth is tested first.
-    if text.count("{") + text.count("[") > limits.max_depth:
-        brackets = (match[0][0] for match in _BRACKETS.finditer(text, start))
-        steps = (1 if bracket in "{[" else 0 if bracket == '"' else -1 for bracket in brackets)
-        if max(accumulate(steps), default=0) > limits.max_depth:
-            return None
+    opened = text.count("{", start, end) + text.count("[", start, end)
+    if opened > limits.max_depth and not _closes_at(text, start, end, limits.max_depth):
+        return None
     try:
         data, stop = _DECODE(text, start)
         if stop != end:
@@ -160,6 +157,18 @@ def read_output(text: str, limits: Limits = DEFAULT_LIMITS) -> SevaOutput | None
     except (ValueError, StrictJsonError, RecursionError):
         return None
     return SevaOutput(data)
+
+
+def _closes_at(text: str, start: int, end: int, max_depth: int) -> bool:
+    """Whether the bracket at `start` is closed at `end` and not before, with at most `max_depth` of them open at a time."""
+    depth = 0
+    for match in _BRACKETS.finditer(text, start, end):
+        bracket = match[0][0]
+        if bracket != '"':
+            depth += 1 if bracket in "{[" else -1
+            if depth == 0 or depth > max_depth:
+                return depth == 0 and match.end() == end
+    return False
 
 
 def output_of(data: Mapping[str, Any]) -> SevaOutput:
