@@ -31,13 +31,14 @@ from factgym.cli.options import (
     parse_settings,
 )
 from factgym.core.errors import ConfigError
+from factgym.corpora.http_client import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
     from factgym.check.checker import Checker
 
 Token = Annotated[
     str | None,
-    typer.Option(envvar="FACTGYM_TOKEN", help="A secret that HTTP requests have to bring.", show_envvar=True),
+    typer.Option(envvar=TOKEN_VARIABLE, help="A secret that HTTP requests have to bring.", show_envvar=True),
 ]
 Host = Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
@@ -267,7 +268,7 @@ def serve_check(
     token: Annotated[
         str | None,
         typer.Option(
-            envvar="FACTGYM_TOKEN",
+            envvar=TOKEN_VARIABLE,
             help="A secret that requests have to bring; needed with another --host.",
             show_envvar=True,
         ),

@@ -15,6 +15,9 @@ from factgym.core.strict_json import clean_text
 
 POSTGRES = "postgresql://"
 
+TOKEN_VARIABLE = "FACTGYM_TOKEN"
+"""Environment variable with the secret of the servers that `factgym serve … --token` starts."""
+
 FIRST_CONTACT_SECONDS = 5.0
 """How long the first request to a server is tried again at most: a misspelt address is reported soon."""
 
@@ -68,13 +71,15 @@ class HttpClient:
     """Pooled connections to one server: an idle one is used again, and dropped where it fails. Safe under threads.
 
     timeout: seconds of silence after which a request counts as lost. noun, command: the server's name in errors, and the
-    command that starts one. Proxies of the environment are not used, and redirections not followed.
+    command that starts one. Proxies of the environment are not used, and redirections not followed. A server that answers
+    401 gets `FACTGYM_TOKEN` of the environment as bearer token; others never see it.
     """
 
     def __init__(self, parts: SplitResult, timeout: float, noun: str, command: str) -> None:
         self.url = parts.geturl()
         self._parts, self._timeout = parts, timeout
         self._noun, self._command = noun, command
+        self._token: str | None = None
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
         weakref.finalize(self, _close_all, self._idle)
 
@@ -89,7 +94,7 @@ class HttpClient:
         """Return status and body of an answer below status 500; tries again until the pauses add up to `window` seconds.
 
         check_health: gets the answer of `/health` after a lost connection, as another server may have come back.
-        Raises ServerUnavailableError, and ConfigError for an answer that is too large.
+        Raises ServerUnavailableError, and ConfigError for an answer that is too large and for a token that is refused.
         """
         # Exponential back-off. Pauses and timeouts are added up instead of reading a clock.
         waited, pause, was_lost = 0.0, FIRST_PAUSE, False
@@ -117,10 +122,26 @@ class HttpClient:
             pause = min(2 * pause, MAX_PAUSE)
 
     def request(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Return status and body. Raises OSError, HTTPException, and _StaleConnectionError for a pooled connection."""
+        """Return status and body. Raises OSError, HTTPException, _StaleConnectionError for a pooled connection, and
+        ConfigError where the server refuses the token.
+        """
+        status, content = self._send(method, path, body)
+        if status == http.client.UNAUTHORIZED and self._token is None:
+            self._token = _token_of_environment()
+            status, content = self._send(method, path, body)
+        if status == http.client.UNAUTHORIZED:
+            problem = "wants a token" if self._token is None else "refuses the token"
+            raise ConfigError(
+                f"the {self._noun} at {self.url} {problem}: set {TOKEN_VARIABLE} to the --token that it was started with"
+            )
+        return status, content
+
+    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         connection, is_fresh = self._take()
         try:
-            headers = {"Content-Type": "application/json"} if body is not None else {}
+            headers: dict[str, str | bytes] = {"Content-Type": "application/json"} if body is not None else {}
+            if self._token is not None:
+                headers["Authorization"] = b"Bearer " + self._token.encode()
             connection.request(method, self._parts.path + path, body, headers)
             answer = connection.getresponse()
             content = answer.read(MAX_ANSWER_BYTES + 1)
@@ -155,6 +176,13 @@ class HttpClient:
             connection.close()  # this process's copy: the parent's stays open
         kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
         return kind(str(self._parts.hostname), self._parts.port, timeout=self._timeout), True
+
+
+def _token_of_environment() -> str | None:
+    token = os.environ.get(TOKEN_VARIABLE)
+    if token is not None and not token.isprintable():
+        raise ConfigError(f"{TOKEN_VARIABLE} holds line breaks or control characters, which no token may have")
+    return token
 
 
 def _close_all(idle: list[tuple[int, http.client.HTTPConnection]]) -> None:

@@ -7,6 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from retrieval_served import TOKEN, check_token, ids, request, serving, start, s
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import read_passages
+from factgym.corpora.http_client import HttpClient, server_address
 from factgym.corpora.index import build_index
 from factgym.integrations.frameworks import serve_app
 from factgym.integrations.retrieval import MicroBatcher, RetrievalLimits, RetrievalServer
@@ -274,3 +276,41 @@ def test_a_token_guards_every_address(corpus_file: Path) -> None:
     with serving("retrieval", str(corpus_file), "--port", "0", "--token", TOKEN) as url:
         check_token(f"{url}/retrieve", {"queries": ["refunds"]})
         check_token(f"{url}/health")
+
+
+def test_the_client_sends_its_token_to_a_server_that_asks_for_it(
+    corpus_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = read_passages(corpus_file)
+    monkeypatch.delenv("FACTGYM_TOKEN", raising=False)
+    with serving("retrieval", str(corpus_file), "--port", "0", "--token", TOKEN) as url:
+        for token, problem in ((None, "wants a token"), (f"{TOKEN}x", "refuses the token"), ("a\nb", "line breaks")):
+            if token is not None:
+                monkeypatch.setenv("FACTGYM_TOKEN", token)
+            with pytest.raises(ConfigError, match=f"{problem}.*") as refusal:
+                build_index(corpus, url)
+            assert "FACTGYM_TOKEN" in str(refusal.value) and TOKEN not in str(refusal.value)
+        monkeypatch.setenv("FACTGYM_TOKEN", TOKEN)
+        index = build_index(corpus, url)
+        assert index.search(["refunds"], 2) == build_index(corpus, "bm25").search(["refunds"], 2)
+
+
+def test_a_server_that_asks_for_no_token_never_sees_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FACTGYM_TOKEN", TOKEN)
+    headers = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            headers.append(self.headers.get("Authorization"))
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = HttpClient(server_address(f"http://127.0.0.1:{server.server_port}"), 10, "server", "start it")
+        assert client.exchange("GET", "/health", None, 1)[0] == 404
+        server.shutdown()
+    assert headers == [None]
