@@ -51,6 +51,9 @@ def test_pages_fit_their_window_and_load_nothing_from_elsewhere(browser: Chromiu
         assert browser.run("document.documentElement.scrollWidth") <= width, page
         broken = "[...document.images].filter((image) => image.complete && !image.naturalWidth).length"
         assert browser.run(broken) == 0, page
+        if width < 480:  # a phone shows no bar by which one could scroll a line of code
+            cut = "[...document.querySelectorAll('pre code')].filter((code) => code.scrollWidth > code.clientWidth).length"
+            assert browser.run(cut) == 0, page
 
 
 def test_the_reference_shows_the_docstrings(browser: Chromium, site: str) -> None:
