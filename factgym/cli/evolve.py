@@ -15,6 +15,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from factgym.training.eve import Learner
+    from factgym.training.seva.proposer import PolicyProposer
 
 Command = Annotated[
     str | None, typer.Option(help='For --trainer command: a JSON list, ["python", "train.py", "{data}", "{out}"].')
@@ -45,7 +46,7 @@ def seva(
     mix: Annotated[
         str | None, typer.Option(metavar="NAME[=SHARE],…", help="Make probes from several sources, in these shares.")
     ] = None,
-    arms: Annotated[str | None, typer.Option(help="Several arms side by side: weakness,random,mix.")] = None,
+    arms: Annotated[str | None, typer.Option(help="Several arms side by side: weakness,random,mix,claims.")] = None,
     benchmarks: Annotated[str | None, typer.Option(metavar="NAME,…", help="The measured benchmarks.")] = None,
     source: Annotated[str | None, typer.Option(metavar="NAME", help="Source of probes and replay.")] = None,
     path: Annotated[
@@ -61,11 +62,19 @@ def seva(
         str | None, typer.Option(metavar="NAME,…", help="Sources of the warm-up; default --source.")
     ] = None,
     replay: Annotated[float, typer.Option(min=0, help="Maximum replayed examples for each probe.")] = 1.0,
+    rules: Annotated[
+        bool, typer.Option("--rules/--no-rules", help="Round 1 puts rules into the prompt; else it trains as well.")
+    ] = True,
+    prompt: Annotated[
+        Literal["full", "brief"], typer.Option(help="Style of the prompts; brief for small models.")
+    ] = "full",
     trainer: Annotated[str, typer.Option(help="features, trl, command or FILE.py:Class.")] = "features",
     command: Command = None,
     trainer_set: TrainerSettings = None,
     agent_set: Annotated[KeyValues, key_value("A setting of the agent.")] = None,
-    proposer: Annotated[str | None, typer.Option(help="A model that writes the probes; default rules.")] = None,
+    proposer: Annotated[
+        str | None, typer.Option(help="A model that writes the probes, or claims, to draw them from the source.")
+    ] = None,
     judge: Annotated[
         str | None, typer.Option(help="A model that cross-checks the probes; default a rule, reported as a fallback.")
     ] = None,
@@ -76,7 +85,7 @@ def seva(
 ) -> None:
     """Improve a verifier by SEVA's loop: verify, reflect, probe, refine; with control arms.
 
-    Round 1 puts rules in the prompt; later rounds train on probes and replay. Shows macro-F1 of every round on every
+    Round 1 puts rules in the prompt, later rounds train on probes and replay. Shows macro-F1 of every round on every
     benchmark, and writes rounds.json and rounds.svg beside the rounds.
     """
     from rich.console import Console
@@ -89,7 +98,6 @@ def seva(
     from factgym.core.config import DATA_VARIABLE
     from factgym.training.rollouts import Callbacks
     from factgym.training.seva import Evolution, EvolveSettings, read_report
-    from factgym.training.seva.proposer import PolicyProposer
     from factgym.training.seva.report import evolution_chart, render_evolution
     from factgym.training.seva.settings import EMBEDDED, PUBLIC
     from factgym.training.trainer import find_trainer
@@ -104,6 +112,8 @@ def seva(
         mix=_shares(mix),
         budgets=tuple(map(int, budgets)),
         replay=replay,
+        rules=rules,
+        prompt=prompt,
         warm_up=(_WARM_UP[has_data] if agent == "features" else 0) if warm_up is None else warm_up,
         warm_sources=tuple(_names(warm_sources)),
         size=size,
@@ -125,7 +135,7 @@ def seva(
         lambda: find_model(agent, agent_settings),
         find_trainer(trainer, trained | _trainer_settings(trainer, command, trainer_set)),
         judge_from(None if judge is None else find_model(judge), "probe-check", out / "judgements"),
-        None if proposer is None else PolicyProposer(find_model(proposer), seed=seed),
+        _probe_writer(proposer, seed),
         Limits(concurrency=concurrency),
         Callbacks(lambda text: console.print(text, markup=False, style="dim")),
     )
@@ -141,6 +151,15 @@ def seva(
     except MissingExtraError as error:
         chart_note = str(error)
     console.print(f"Numbers: {table}\nChart:   {chart_note}", markup=False, soft_wrap=True)
+
+
+def _probe_writer(text: str | None, seed: int) -> PolicyProposer | Literal["claims"] | None:
+    from factgym.agents.resolve import find_model
+    from factgym.training.seva.proposer import PolicyProposer
+
+    if text is None or text == "claims":
+        return None if text is None else "claims"
+    return PolicyProposer(find_model(text), seed=seed)
 
 
 @evolve_app.command("eve")
@@ -179,6 +198,19 @@ def eve(
     ] = "sampling",
     reward: Annotated[str | None, typer.Option(help="Reward of the proposer; default the environment's.")] = None,
     solver_reward: Annotated[str | None, typer.Option(help="Reward of the solver; default the environment's.")] = None,
+    select: Annotated[
+        Literal["valid", "all"], typer.Option(help="Rows of the data set: valid proposals, or as a control all.")
+    ] = "valid",
+    world: Annotated[
+        Literal["documents", "miniature"], typer.Option(help="The generated world; miniature for small models.")
+    ] = "documents",
+    env_set: Annotated[KeyValues, key_value("A setting of both environments.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Repeat both phases, each round from the policies of the one before.")
+    ] = None,
+    test: Annotated[
+        int, typer.Option(min=0, help="With --rounds: held-out questions of the world, answered after each.")
+    ] = 0,
     index: Annotated[str, typer.Option(help="Index of the search tool: bm25, dense, hybrid …")] = "bm25",
     size: Annotated[int | None, typer.Option(min=1, help="Maximum passages, or size of the world.")] = None,
     trainer: Annotated[str, typer.Option(help="none, check, trl, command or FILE.py:Class.")] = "none",
@@ -203,9 +235,11 @@ def eve(
     from rich.console import Console
 
     from factgym.agents.rollout.engine import Limits
-    from factgym.benchmarks.eve.evolution import render_phases
+    from factgym.agents.runs.files import read_json
+    from factgym.benchmarks.eve.evolution import render_phases, render_rounds
     from factgym.cli.display import resumable
-    from factgym.training.eve import EveEvolution, EveSettings, summary_of
+    from factgym.training.eve import EveEvolution, EveRounds, EveSettings, summary_of
+    from factgym.training.eve.rounds import ROUNDS
     from factgym.training.rollouts import Callbacks
 
     try:
@@ -216,6 +250,8 @@ def eve(
         passages=passages,
         layout=layout,
         size=size,
+        world=world,
+        env_options=parse_settings(env_set, "--env-set"),
         index=index,
         index_options=parse_settings(index_set, "--index-set"),
         held_out=held_out,
@@ -225,6 +261,7 @@ def eve(
         selector=parse_settings(selector_set, "--selector-set"),
         prompts=prompts or None,
         samples=samples,
+        select=select,
         min_value=min_value,
         rows=rows,
         group=group,
@@ -241,17 +278,25 @@ def eve(
     solver_settings = parse_settings(solver_set, "--solver-set")
     # Proposals are scored by the solver as it is at the start.
     scoring = {"solver": solver, "solver_settings": solver_settings or None, "auxiliary": auxiliary, "cache": cache}
-    evolution = EveEvolution(
-        out,
-        settings,
+    learners = (
         _learner("proposer", proposer, proposer_settings, trainer, shared),
         _learner("solver", solver, solver_settings, solver_trainer or trainer, {} if solver_trainer else shared),
-        {name: text for name, text in scoring.items() if text is not None},
-        Limits(concurrency=concurrency),
-        Callbacks(lambda text: console.print(text, markup=False, style="dim")),
     )
+    scored_by = {name: text for name, text in scoring.items() if text is not None}
+    limits = Limits(concurrency=concurrency)
+    callbacks = Callbacks(lambda text: console.print(text, markup=False, style="dim"))
+    counts = (iterations, iterations if solver_iterations is None else solver_iterations)
+    if rounds is not None:
+        evolution = EveRounds(out, settings, *learners, scored_by, test, limits, callbacks)
+        with resumable(console, out):
+            evolution.run(rounds, *counts, resume=resume)
+        console.print(render_rounds(read_json(out / ROUNDS)["rounds"]))
+        console.print(f"Numbers: {out / ROUNDS}", markup=False, soft_wrap=True)
+        return
+    if test:
+        raise ConfigError("--test measures rounds: give --rounds as well")
     with resumable(console, out):
-        evolution.run(iterations, iterations if solver_iterations is None else solver_iterations, resume=resume)
+        EveEvolution(out, settings, *learners, scored_by, limits, callbacks).run(*counts, resume=resume)
     console.print(render_phases(summary_of(out)))
     console.print(f"Numbers: {out / 'summary.json'}", markup=False, soft_wrap=True)
 

@@ -22,6 +22,7 @@ DATA_VARIABLE = "FACTGYM_DATA"
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
+PromptStyle = Literal["full", "brief"]
 UnitFloat = Annotated[float, Field(ge=0, le=1)]
 """A share or probability: from 0 to 1."""
 
@@ -64,7 +65,7 @@ class EnvConfig(Settings):
     max_observation_chars: AtLeastOne = 16_000
     max_episode_chars: AtLeastOne = 400_000
     seed: int = Field(default=0, ge=0, lt=2**63)
-    prompt: Literal["full", "brief"] = "full"
+    prompt: PromptStyle = "full"
 
     @property
     def splits(self) -> tuple[str, ...]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from factgym.agents.agent import Model, model_path
 from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.training.recipes.stages import device_faults, load_model, save_model
+from factgym.training.recipes.stages import device_faults, load_model, save_model, table_rows
 from factgym.training.replies import TokenSequence, episode_replies, padded
 from factgym.training.trainer import Dataset
 
@@ -37,6 +37,8 @@ def token_sequences(dataset: Dataset) -> Iterator[TokenSequence]:
 
 class _Trl:
     """The parts that both trainers share: they train a local model whole and save it with its optimiser."""
+
+    optimizer_file = OPTIMIZER
 
     def __init__(self, learning_rate: float, device_batch: int, agent_settings: Mapping[str, Any] | None) -> None:
         if not (learning_rate > 0 and math.isfinite(learning_rate)):
@@ -80,10 +82,10 @@ class _Trl:
 
         trainer.remove_callback(PrinterCallback)
         trainer.create_optimizer()
-        _load_optimizer(trainer.optimizer, Path(source) / OPTIMIZER)
+        _load_optimizer(trainer.optimizer, Path(source) / self.optimizer_file)
         trainer.train()
         save_model(loaded, trainer.accelerator.unwrap_model(trainer.model), folder)
-        _save_optimizer(trainer.optimizer, folder / OPTIMIZER)
+        _save_optimizer(trainer.optimizer, folder / self.optimizer_file)
         logged = {name: value for entry in trainer.state.log_history for name, value in entry.items()}
         names = ("loss", "grad_norm", "entropy", "mean_token_accuracy", "train_loss")
         numbers = {name: logged[name] for name in names if name in logged and math.isfinite(logged[name])}
@@ -183,7 +185,7 @@ class TuningTrainer(_Trl):
     """Supervised tuning on the chat lines of SEVA's rounds; only the verdict is learned.
 
     learning_rate, epochs, batch: the paper's warm-up by default (table 8). device_batch: lines at a time. max_length:
-    tokens of a line, None for no limit. agent_settings: of the trained model. Raises ConfigError for settings out of
+    tokens of a line, None for no limit. optimizer: AdamW, or "muon" as in the stages of a recipe. agent_settings: of the trained model. Raises ConfigError for settings out of
     range, MissingExtraError without the extra "train".
     """
 
@@ -196,18 +198,22 @@ class TuningTrainer(_Trl):
         batch: int = 16,
         device_batch: int = 4,
         max_length: int | None = None,
+        optimizer: Literal["adamw", "muon"] = "adamw",
         agent_settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(learning_rate, device_batch, agent_settings)
         if not epochs > 0 or batch % device_batch:
             raise ConfigError(f"epochs must be above 0, and device_batch={device_batch} must divide batch={batch}")
-        self.epochs, self.batch, self.max_length = epochs, batch, max_length
+        if optimizer not in ("adamw", "muon"):
+            raise ConfigError(f"optimizer is adamw or muon, not {optimizer!r:.80}")
+        self.epochs, self.batch, self.max_length, self.optimizer = epochs, batch, max_length, optimizer
+        self.optimizer_file = OPTIMIZER if optimizer == "adamw" else f"{optimizer}.safetensors"
 
     def describe(self) -> dict[str, Any]:
         """Identity for a manifest."""
         return {
             "kind": "tuning",
-            **{name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length")},
+            **{name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length", "optimizer")},
             "agent_settings": self.agent_settings,
         }
 
@@ -216,6 +222,8 @@ class TuningTrainer(_Trl):
         from datasets import Dataset as Rows
         from trl import SFTConfig, SFTTrainer
 
+        lines = list(dataset.rows())
+        names = ("messages", "tools") if any(line.get("tools") for line in lines) else ("messages",)
         source = model_path(model)
         loaded = load_model(source, None)
         arguments = self._arguments(
@@ -231,9 +239,13 @@ class TuningTrainer(_Trl):
             trainer = SFTTrainer(
                 model=loaded.model,
                 args=SFTConfig(**arguments),
-                train_dataset=Rows.from_list([{"messages": messages} for messages in dataset.conversations()]),
+                train_dataset=Rows.from_list(table_rows(lines, names)),
                 processing_class=loaded.tokenizer,
             )
+            if self.optimizer == "muon":
+                from factgym.training.optimizer import MuonAdamW
+
+                trainer.optimizer = MuonAdamW(trainer.model, self.learning_rate)
             return self._run(trainer, loaded, source, folder, {"lines": dataset.lines})
 
 

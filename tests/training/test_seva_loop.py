@@ -145,8 +145,21 @@ def test_a_finished_evolution_is_not_touched_again(whole: Path) -> None:
 def test_more_rounds_later_are_the_same_as_at_once(whole: Path, tmp_path: Path) -> None:
     for rounds in (1, 2, ROUNDS):
         evolution(tmp_path).run(["weakness"], rounds, resume=True)
-    evolution(tmp_path).run(["random", "mix"], ROUNDS, resume=True)
+    evolution(tmp_path).run(["random", "mix", "claims"], ROUNDS, resume=True)
     assert digests(tmp_path) == digests(whole)
+
+
+def test_the_control_without_probes_has_as_many_claims_of_both_labels(whole: Path) -> None:
+    for number in range(2, ROUNDS + 1):
+        aimed, control = (
+            [json.loads(line) for line in (whole / arm / f"round-{number}/train.jsonl").read_text().splitlines()]
+            for arm in ("weakness", "claims")
+        )
+        assert {row["origin"] for row in control} == {"replay"}
+        assert 0 < len(control) <= len(aimed)
+        labels = [row["label"] for row in control]
+        assert abs(2 * labels.count("Attributable") - len(labels)) <= 1
+        assert load(whole / "claims" / f"round-{number}/probes.json")["asked"] == 0
 
 
 def tiny() -> EvolveSettings:
@@ -303,11 +316,11 @@ def test_on_real_data(data_dir: Path, tmp_path: Path) -> None:
         metrics = load(tmp_path / arm / "round-3" / "metrics.json")
         assert set(metrics["benchmarks"]) == set(own.benchmarks)
         assert all(scores["format_ok"] > 0.9 for scores in metrics["benchmarks"].values())
-        assert metrics["probes"]["kept"] >= 20
+        assert (metrics["probes"]["kept"] >= 20) == (arm != "claims")
     report = load(tmp_path / "weakness" / "round-1" / "probes.json")
     assert report["cross_check"]["judge"]["stand_in"]
     assert set(report["by_source"]) == {"anli"}
     rules = (tmp_path / "weakness" / "round-1" / "rules.md").read_text("utf-8")
     assert rules.count("\n- ") >= 3
     changed = [(tmp_path / arm / "round-3" / "model" / "verifier.json").read_bytes() for arm in ARMS]
-    assert len(set(changed)) == 3
+    assert len(set(changed)) == len(ARMS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,8 @@ from factgym.core.policy import ContextOverflowError, PolicyError
 from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, AttributionClaim, read_benchmark
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import STRATEGIES, Probe, check_probe, make_probe
-from factgym.training.seva.probes import cross_check
+from factgym.training.seva.dataset import example_of
+from factgym.training.seva.probes import cross_check, make_probes
 from factgym.training.seva.proposer import PolicyProposer, ProbeRequest, fingerprint, messages_for
 
 
@@ -169,6 +171,34 @@ def test_proposals_run_at_the_same_time_within_the_bound_and_keep_their_order():
     proposals = run(PolicyProposer(policy).propose_many(requests, 3))
     assert [probe.meta["of"] for probe in proposals] == [item.id for item in items]
     assert 1 < policy.peak <= 3
+
+
+def test_claims_of_the_source_take_the_place_of_probes_and_are_not_judged():
+    pool = [claim_item(str(number), f"Claim {number}.", "Source.") for number in range(4)]
+    pool += [
+        replace(
+            claim_item(f"n{number}", f"{number} crowns.", "S.", NOT_ATTRIBUTABLE, "temporal_shift"), meta={"span": "x"}
+        )
+        for number in range(3)
+    ]
+
+    class Unasked(LexicalCheckJudge):
+        async def judge_many(self, cases, concurrency):
+            assert not cases
+            return []
+
+    quotas = {"own": {"temporal_shift": 2, "fabrication": 5}}
+    batch = run(make_probes(quotas, {"own": pool}, Unasked(), 3, proposer="claims"))
+    probes = [probe for probe, _ in batch.probes]
+    assert len({probe.id for probe in probes}) == 2
+    assert batch.report(quotas)["shortfall"] == {"own": {"fabrication": 5}}
+    by_id = {item.id: item for item in pool}
+    for probe in probes:
+        item = example_of(probe).item
+        assert (item.claim, item.label, item.error_type) == (
+            by_id[probe.id].claim, NOT_ATTRIBUTABLE, "temporal_shift",
+        )  # fmt: skip
+        assert item.meta["span"] == "x"
 
 
 def verdict(label):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,6 +94,23 @@ def render_phases(summary: Mapping[str, Any]) -> Group:
         for section in phase_sections(summary)
     ]
     return Group(*render_report(Report("EVE", tuple(sections), notes=tuple(summary["caveats"]))))
+
+
+def render_rounds(rounds: Sequence[Mapping[str, Any]]) -> Group:
+    """Return the rounds of `rounds.json` for a rich Console: data sets, and the solver on held-out questions."""
+    from rich.console import Group
+
+    rows = []
+    for row in rounds:
+        data, test = row.get("data") or {}, row.get("test") or {}
+        cells = [f"{data['rows']:,}" if data else "", *(decimal(data[name], 3) if data else "" for name in ("V",))]
+        measures = ("reward", "em", "evidence_f1", "verbatim")
+        rows.append([str(row["round"]), *cells, *(decimal(test[name], 3) if test else "" for name in measures)])
+    heads = ("round", "rows", "V", "reward", "EM", "evidence F1", "verbatim")
+    section = Section(
+        "Rounds", (make_table("The data set of each round, and its solver on held-out questions", heads, rows),)
+    )
+    return Group(*render_report(Report("EVE", (section,))))
 
 
 def data_lines(data: Mapping[str, Any]) -> list[str]:

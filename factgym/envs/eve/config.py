@@ -43,7 +43,8 @@ MIN_DOCUMENT_TOKENS = 16
 class EveConfig(DataConfig):
     """Settings of both EVE environments.
 
-    source: origin of documents and questions; "synthetic" is a generated closed world. split: part of it. size: how much
+    source: origin of documents and questions; "synthetic" is a generated closed world. world: which one: "documents" for
+    one to four hops, or for small models the "miniature", passages of three sentences and questions of one hop. split: part of it. size: how much
     of it. path: file or folder of a source that is not generated. corpus: corpus of the search tool in place of the
     source's own documents: a file or folder of passages as `factgym.corpora.build.read_passages` takes it, a folder
     that `factgym corpus build` wrote, or a `Corpus`. index, index_options: as in `factgym.corpora.index.build_index`
@@ -53,6 +54,7 @@ class EveConfig(DataConfig):
 
     max_turns: AtLeastOne = 5
     source: Source = "synthetic"
+    world: Literal["documents", "miniature"] = "documents"
     corpus: Any = None
     index: Any = "bm25"
     index_options: dict[str, Any] | None = None
@@ -64,6 +66,8 @@ class EveConfig(DataConfig):
         check_index(self.index, **(self.index_options or {}))
         if self.source == "synthetic" and self.path is not None:
             raise ConfigError("the generated world has no path: name a source, or leave path out")
+        if self.source != "synthetic" and self.world != "documents":
+            raise ConfigError(f"world is a setting of generated questions, not of source={self.source!r}")
 
     @property
     def splits(self) -> tuple[str, ...]:

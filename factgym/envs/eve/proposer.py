@@ -314,4 +314,4 @@ class EveProposerEnv(EveEnv[ProposerTask]):
 
     def prompt_hashes(self) -> dict[str, str]:
         own = {name: prompt_hash(prompt(PACKAGE, name, self.config.prompt)) for name in ("proposer", "proposer_task")}
-        return own | answer_prompts()
+        return own | answer_prompts(self.config.prompt)

@@ -65,10 +65,10 @@ _CACHED_IN_MEMORY = 100_000
 
 
 @cache
-def answer_prompts() -> dict[str, str]:
-    """Return name -> SHA-256 of the prompts under which policies answer."""
+def answer_prompts(style: str) -> dict[str, str]:
+    """Return name -> SHA-256 of the prompts under which policies answer, in a style."""
     names = ("search", *single_turn_prompts(evidence=True, span=False))
-    return {name: prompt_hash(prompt(PACKAGE, name)) for name in names}
+    return {name: prompt_hash(prompt(PACKAGE, name, style)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +252,7 @@ class SolverRollouts:
             *(request.protocol, request.question, request.evidence, request.seed(self._seed), policy.name, identity),
             request.answer if gold_matters else None,
             [self._corpus.fingerprint(), self._search, request.removed] if request.protocol == "search" else None,
-            *(answer_prompts(), "auxiliary" if policy is not self.solver else "solver"),
+            *(answer_prompts(self._search["prompt"]), "auxiliary" if policy is not self.solver else "solver"),
         ]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
         # Two levels, memory (least recently used goes first) and file, behind a single flight: concurrent requests of one
@@ -307,7 +307,7 @@ class SolverRollouts:
 
     async def _answer_single_turn(self, request: _Request) -> Entry:
         """Answer without search, or return the log-probability of the proposal's answer."""
-        messages = single_turn_messages(request.question, request.evidence)
+        messages = single_turn_messages(request.question, request.evidence, style=self._search["prompt"])
         try:
             if request.protocol.startswith("logprob"):
                 scorer: Scoring = request.policy.policy
@@ -352,7 +352,7 @@ def open_rollouts(config: EveProposerConfig, corpus: Corpus) -> SolverRollouts:
 
 
 def _search_settings(config: EveProposerConfig) -> dict[str, Any]:
-    names = ("index", "index_options", "top_k", "max_passage_tokens")
+    names = ("index", "index_options", "top_k", "max_passage_tokens", "prompt")
     return {name: getattr(config, name) for name in names} | {"max_turns": config.solver_turns}
 
 

@@ -23,7 +23,8 @@ from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.datasets.multihop import TRIPLES, Triple, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
-from factgym.generators.multihop_world import SPLITS, world
+from factgym.generators.miniature_questions import MiniatureQuestions, miniature_questions
+from factgym.generators.multihop_world import SPLITS, GeneratedTriples, world
 from factgym.tools.evidence import PassageLibrary
 
 _CACHED_QUERIES = 16_384
@@ -60,7 +61,16 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
             corpus = str(Path(corpus).resolve())
         path = None if config.source == "synthetic" else _questions_path(config)
         key = (
-            *("eve solver", config.source, config.chosen_split, config.size, path, config.seed, config.search),
+            *(
+                "eve solver",
+                config.source,
+                config.world,
+                config.chosen_split,
+                config.size,
+                path,
+                config.seed,
+                config.search,
+            ),
             *map(setting_key, (corpus, config.index, config.index_options or {})),
         )
         return shared(key, lambda: cls(load_triples(config), config))
@@ -118,8 +128,10 @@ class ProposerTaskSet(ItemTaskSet[ProposerTask, EveProposerConfig]):
     def of(cls, config: EveProposerConfig) -> ProposerTaskSet:
         """Return the shared task set of a configuration. Raises ConfigError for documents not in the corpus."""
         if config.corpus is None and config.source == "synthetic":
-            size = SPLITS[config.chosen_split]
-            corpus = world(config.seed, max(size, -(-(config.size or 0) // 2)), config.chosen_split)[0]
+            # A world has so many documents for each of its questions at least, and is never smaller than its default.
+            sizes, documents = (MiniatureQuestions.SPLITS, 1) if config.world == "miniature" else (SPLITS, 2)
+            size = max(sizes[config.chosen_split], -(-(config.size or 0) // documents))
+            corpus = generated_questions(config.world, config.seed, size, config.chosen_split).corpus
         else:
             names = {"source": config.source, "path": config.path, "split": config.split, "corpus": config.corpus}
             corpus = solver_corpus(EveSolverConfig(**names, seed=config.seed))
@@ -156,6 +168,11 @@ class ProposerTaskSet(ItemTaskSet[ProposerTask, EveProposerConfig]):
         return text_hash(repr((self.corpus.fingerprint(), config.size, config.seed, self._weights, requested)))
 
 
+def generated_questions(name: str, seed: int, size: int | None, split: str) -> GeneratedTriples | MiniatureQuestions:
+    """Return the questions of a generated world by its name, with their corpus."""
+    return miniature_questions(seed, size, split) if name == "miniature" else world(seed, size, split)[1]
+
+
 def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
     """Return the triples of a configuration; of a file's a slice of `size` drawn by the seed, in their order."""
     if config.triples is not None:
@@ -166,7 +183,7 @@ def load_triples(config: EveSolverConfig) -> Sequence[Triple]:
             raise ConfigError("two of the given triples have one id: ids are unique")
         return triples[: config.size]
     if config.source == "synthetic":
-        return world(config.seed, config.size, config.chosen_split)[1]
+        return generated_questions(config.world, config.seed, config.size, config.chosen_split)
     file = read_triples(config.source, _questions_path(config))
     if config.size is None or config.size >= len(file):
         return file
@@ -192,7 +209,7 @@ def solver_corpus(config: EveSolverConfig) -> Corpus:
         return open_corpus(config.corpus)
     corpus, questions = None, "the given triples"
     if config.triples is None and config.source == "synthetic":
-        corpus = world(config.seed, config.size, config.chosen_split)[0]
+        corpus = generated_questions(config.world, config.seed, config.size, config.chosen_split).corpus
     elif config.triples is None:
         corpus, questions = (
             read_triples(config.source, _questions_path(config)).corpus,

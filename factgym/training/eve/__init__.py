@@ -2,7 +2,8 @@
 
 from factgym.benchmarks.eve.evolution import summary_of
 from factgym.training.eve.loop import EveEvolution
+from factgym.training.eve.rounds import EveRounds
 from factgym.training.eve.settings import EveSettings
 from factgym.training.eve.trainers import EVE_TRAINERS, Checked, Learner, Untrained
 
-__all__ = ["EVE_TRAINERS", "Checked", "EveEvolution", "EveSettings", "Learner", "Untrained", "summary_of"]
+__all__ = ["EVE_TRAINERS", "Checked", "EveEvolution", "EveRounds", "EveSettings", "Learner", "Untrained", "summary_of"]

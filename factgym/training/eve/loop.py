@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -58,7 +59,8 @@ class EveEvolution:
     """An evolution on disk.
 
     proposer, solver: the policies under training. scoring: options of `eve-proposer` that score proposals: "solver"
-    (the initial solver, for it is fixed through Phase A) and "auxiliary" as text, their settings, "cache".
+    (the initial solver, for it is fixed through Phase A) and "auxiliary" as text, their settings, "cache". earlier: the
+    rounds before, whose policies and selector this one goes on with.
     """
 
     out: Path
@@ -68,6 +70,7 @@ class EveEvolution:
     scoring: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits | None = None
     callbacks: Callbacks = SILENT
+    earlier: tuple[EveEvolution, ...] = ()
 
     def run(self, proposer_iterations: int, solver_iterations: int, *, resume: bool = False) -> None:
         """`run_async`, from a thread without a running event loop."""
@@ -90,7 +93,7 @@ class EveEvolution:
                 "settings": self.settings.describe(),
                 "proposer": await self.proposer.describe(),
                 "solver": await self.solver.describe(),
-                "scoring": {name: value for name, value in self.scoring.items() if name != "cache"},
+                "scoring": {name: _scoring_text(value) for name, value in self.scoring.items() if name != "cache"},
                 "fingerprints": self.passages.describe(),
             }
             files.open_folder(self.out, manifest, resume=resume)
@@ -112,8 +115,22 @@ class EveEvolution:
 
     @cached_property
     def passages(self) -> PassageSplits:
-        """The passages in their two splits."""
-        return open_passages(self.settings)
+        """The passages in their two splits, which are the same in every round."""
+        return self.earlier[0].passages if self.earlier else open_passages(self.settings)
+
+    @property
+    def seed(self) -> int:
+        """Seed of the draws of this round; the splits have that of the settings in every round."""
+        return derive(self.settings.seed, "round", len(self.earlier)) if self.earlier else self.settings.seed
+
+    def finished(self, phase: PhaseName) -> list[Path]:
+        """The folders of the finished iterations of a phase, in order."""
+        numbers = takewhile(lambda number: (self.folder(phase, number) / files.METRICS).exists(), count(1))
+        return [self.folder(phase, number) for number in numbers]
+
+    def folder(self, phase: PhaseName, number: int) -> Path:
+        """Folder of an iteration of a phase, from 1."""
+        return self.out / phase / f"iteration-{number}"
 
     def triples(self) -> Sequence[Triple]:
         """The solver's data set. Raises ConfigError for an empty data set, DataError for a missing file."""
@@ -135,10 +152,10 @@ class EveEvolution:
         folder, settings = self.out / EVOLUTION_DATA, self.settings
         if (folder / files.METRICS).exists():
             return
-        prompts = self.passages.prompts()
-        hops = settings.draw_hops(len(prompts), derive(settings.seed, "data hops"))
+        prompts = self.passages.prompts(self.seed)
+        hops = settings.draw_hops(len(prompts), derive(self.seed, "data hops"))
         env = self.passages.proposer_env(prompts, hops, **self.scoring)
-        seed = derive(settings.seed, "data")
+        seed = derive(self.seed, "data")
         manifest = {
             "what": f"{EVE_EVOLUTION}, data set",
             "proposer_iterations": iterations,
@@ -155,7 +172,7 @@ class EveEvolution:
         finally:
             await agent.close()
         episodes = read_run(folder / ROLLOUTS).episodes()
-        metrics = write_triples(folder, episodes, self.passages.corpus, settings.min_value)
+        metrics = write_triples(folder, episodes, self.passages.corpus, settings.min_value, settings.select)
         files.write_json(folder / files.METRICS, {"prompts": len(prompts), **metrics})
 
 
@@ -188,11 +205,12 @@ class Phase(ABC):
 
     def folder(self, number: int) -> Path:
         """Folder of an iteration, from 1."""
-        return self.evolution.out / self.name / f"iteration-{number}"
+        return self.evolution.folder(self.name, number)
 
     def folders_before(self, number: int) -> list[Path]:
-        """Folders of the earlier iterations."""
-        return [self.folder(earlier) for earlier in range(1, number)]
+        """Folders of the earlier iterations, those of earlier rounds first."""
+        rounds = [folder for evolution in self.evolution.earlier for folder in evolution.finished(self.name)]
+        return [*rounds, *(self.folder(earlier) for earlier in range(1, number))]
 
     async def run(self, iterations: int) -> None:
         """Run the iterations that are not finished."""
@@ -212,7 +230,7 @@ class Phase(ABC):
         """Run one iteration and return the agent for the next."""
         folder, label, step = self.folder(number), f"{self.name} {number}", self.evolution.callbacks.step
         batch = self.batch(number)
-        seed = derive(self.settings.seed, self.name)
+        seed = derive(self.evolution.seed, self.name)
         seeds = {stage: derive(seed, stage, number) for stage in ("play", "train")}
         manifest = {
             "what": f"factgym evolve eve, {self.name}",
@@ -261,9 +279,9 @@ class ProposerPhase(Phase):
             self._selector = self._open_selector(number)
             draws = [*self._selector.draw(settings.batch)]
         else:
-            rng = random.Random(derive(settings.seed, "passages", number))
+            rng = random.Random(derive(self.evolution.seed, "passages", number))
             draws = [(document, None, None) for document in rng.choices(self.passages.training, k=settings.batch)]
-        hops = settings.draw_hops(settings.batch, derive(settings.seed, "hops", number))
+        hops = settings.draw_hops(settings.batch, derive(self.evolution.seed, "hops", number))
         rows = [
             {"document": document, "hops": count, "cluster": cluster, "task_type": task_type}
             for (document, cluster, task_type), count in zip(draws, hops, strict=True)
@@ -299,8 +317,8 @@ class ProposerPhase(Phase):
     def _open_selector(self, number: int) -> Selector:
         """The selector before an iteration: its state after the previous iteration, or a new selector."""
         ids, settings = self.passages.training, self.settings
-        if number > 1:
-            return Selector.load(self.folder(number - 1) / SELECTOR, self._vectors, ids)
+        if before := self.folders_before(number):
+            return Selector.load(before[-1] / SELECTOR, self._vectors, ids)
         constants = SelectorSettings.build("the selector", settings.selector)
         return Selector(self._vectors, ids, settings=constants, seed=derive(settings.seed, "selector"))
 
@@ -326,13 +344,18 @@ class SolverPhase(Phase):
     def batch(self, number: int) -> Batch:
         """The rows of an iteration. Every row is drawn once before one is drawn again."""
         settings = self.settings
-        order = iteration_rows(number, len(self.triples), settings.rows, settings.seed)
+        order = iteration_rows(number, len(self.triples), settings.rows, self.evolution.seed)
         rows = [{"row": index, "id": self.triples[index].id, "hops": self.triples[index].hops} for index in order]
         return Batch(self.env, order, settings.group, rows)
 
     def measure(self, number: int, batch: Batch, episodes: Episodes) -> dict[str, Any]:
         """Metrics of an iteration."""
         return solver_metrics(episodes)
+
+
+def _scoring_text(value: Any) -> Any:
+    """A scoring option for a manifest: an agent by its description."""
+    return {"agent": value.name, **value.describe()} if isinstance(value, Agent) else value
 
 
 def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:

@@ -147,6 +147,7 @@ def solver_metrics(episodes: Episodes) -> dict[str, Any]:
 _SHORT = {"evidence_present": "present", "evidence_verbatim": "verbatim"}
 
 # Reasons in `dropped.jsonl` and `metrics.json`.
+EMPTY = "without a question or an answer"
 INVALID = "invalid: a part is empty, or the question holds its answer"
 LEAKED = "the question holds every word of its answer"
 UNPLACED = "the evidence is in no document or search result"
@@ -157,13 +158,18 @@ _META = ("V", "plus", "minus", "k", "n", "brevity", "value_kind", "solver", "aux
 
 
 def write_triples(
-    folder: Path, episodes: Iterable[Mapping[str, Any]], corpus: Corpus, min_value: float | None
+    folder: Path,
+    episodes: Iterable[Mapping[str, Any]],
+    corpus: Corpus,
+    min_value: float | None,
+    select: Literal["valid", "all"] = "valid",
 ) -> dict[str, Any]:
     """Write the data set of proposer episodes, which are read as a stream, and return its metrics.
 
     A row needs a valid proposal, as in the paper, and evidence with a span in the document or a search result: without
     a span nothing can be checked. Dropped are also questions that contain every word of their answer, in another order
-    or hidden, and a second row with the same question, answer and evidence.
+    or hidden, and a second row with the same question, answer and evidence. select: "all" drops repeated rows alone, and
+    those without a question or an answer.
     """
     triples: list[Triple] = []
     dropped: list[Row] = []
@@ -172,16 +178,20 @@ def write_triples(
     for episode in scored({name: episode[name] for name in names} for episode in episodes):
         metrics = episode["reward"]["metrics"]
         row_id = f"{episode['task']}#{episode['sample']}"
-        texts = (str(metrics.get(name) or "") for name in ("question", "answer", "evidence"))
+        texts = [str(metrics.get(name) or "") for name in ("question", "answer", "evidence")]
         key = tuple(" ".join(text.casefold().split()) for text in texts)
         value = metrics.get("V")
-        faults = {
-            INVALID: not metrics.get("valid"),
-            LEAKED: metrics.get("leak"),
-            UNPLACED: metrics.get("evidence_span") is None,
-            LOW_VALUE: min_value is not None and (value is None or value < min_value),
-            REPEATED: key in keys,
-        }
+        faults = (
+            {EMPTY: not texts[0] or not texts[1]}
+            if select == "all"
+            else {
+                INVALID: not metrics.get("valid"),
+                LEAKED: metrics.get("leak"),
+                UNPLACED: metrics.get("evidence_span") is None,
+                LOW_VALUE: min_value is not None and (value is None or value < min_value),
+            }
+        )
+        faults[REPEATED] = key in keys
         # A row is counted under the first of its faults.
         reason = next((reason for reason, applies in faults.items() if applies), None)
         if reason is not None:
@@ -189,8 +199,10 @@ def write_triples(
             dropped.append({"id": row_id, "reason": reason, **proposal})
             continue
         keys.add(key)
-        span = metrics["evidence_span"]
-        document, start, end = span["document"], span["start"], span["end"]
+        evidence: tuple[Evidence, ...] = ()
+        if span := metrics.get("evidence_span"):
+            document, start, end = span["document"], span["start"], span["end"]
+            evidence = (Evidence(document, start, end, corpus.get(document).text[start:end]),)
         meta = {
             "source": metrics["document"],
             "task": episode["task"],
@@ -202,13 +214,17 @@ def write_triples(
             id=row_id,
             question=metrics["question"],
             answers=(metrics["answer"],),
-            evidence=(Evidence(document, start, end, corpus.get(document).text[start:end]),),
+            evidence=evidence,
             hops=metrics.get("hops_made"),
             benchmark="eve",
             meta=meta,
         )
         triples.append(triple)
-    ids = (document for triple in triples for document in (triple.meta["source"], triple.evidence[0].document))
+    ids = (
+        document
+        for triple in triples
+        for document in (triple.meta["source"], *(span.document for span in triple.evidence))
+    )
     passages = [corpus.get(document) for document in dict.fromkeys(ids)]
     files.write_lines(folder / files.DROPPED, dropped)
     files.write_lines(folder / DOCUMENTS, map(asdict, passages))

@@ -230,7 +230,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         SFTTrainer,
         model=loaded.model,
         args=arguments,
-        train_dataset=Dataset.from_list(_rows(lines, names)),
+        train_dataset=Dataset.from_list(table_rows(lines, names)),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )
@@ -252,7 +252,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
-def _rows(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+def table_rows(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
     """The columns of chat lines. Schemas are JSON text: a table would give every schema the fields of all as nulls,
     and the model would be tuned on prompts that no episode has."""
     return [
@@ -273,7 +273,7 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         DPOTrainer,
         model=loaded.model,
         args=_arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None),
-        train_dataset=Dataset.from_list(_rows(lines, names)),
+        train_dataset=Dataset.from_list(table_rows(lines, names)),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )

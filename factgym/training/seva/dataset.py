@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 from factgym.agents.agent import Model, with_rules
 from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, extract_features, fine_tune
 from factgym.agents.runs.files import read_lines, write_lines
+from factgym.core.config import PromptStyle
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
@@ -49,7 +50,12 @@ class Example:
 
 
 def example_of(probe: Probe) -> Example:
-    """A probe as an example; its verdict shows the words that were changed."""
+    """A probe as an example; its verdict shows the words that were changed, or what its own claim's gold shows."""
+    if probe.strategy == "claim":
+        item = AttributionClaim(
+            probe.id, probe.claim, probe.source, probe.gold_label, probe.error_type, "", probe.meta
+        )
+        return Example(item, "probe", probe.id, probe.strategy)
     original, changed = changed_words(probe.original_claim, probe.claim)
     reason = f"Where the claim has it, the source says “{original}”." if original and changed else ""
     meta = {"span": changed, "reason": reason}
@@ -76,12 +82,12 @@ class _Claims(Records[AttributionClaim]):
         self._records, self._fingerprint = tuple(claims), ""
 
 
-def chat_lines(examples: Sequence[Example], rules: str = "") -> Iterator[dict[str, Any]]:
-    """One line for each example. rules: appended to the instructions.
+def chat_lines(examples: Sequence[Example], rules: str = "", prompt: PromptStyle = "full") -> Iterator[dict[str, Any]]:
+    """One line for each example. rules: appended to the instructions. prompt: style of the instructions and schemas.
 
     A verdict has to name an error: where the data names none, the line teaches the one that the rules give.
     """
-    env = cast(SevaEnv, make("seva"))
+    env = cast(SevaEnv, make("seva", prompt=prompt))
     claims = []
     for example in examples:
         item = example.item
@@ -98,6 +104,7 @@ def chat_lines(examples: Sequence[Example], rules: str = "") -> Iterator[dict[st
                 *(with_rules(messages, rules) if rules else messages),
                 {"role": "assistant", "content": verdict},
             ],
+            "tools": list(env.available_tools()),
             "id": item.id,
             "origin": example.origin,
             "label": item.label,
@@ -109,9 +116,9 @@ def chat_lines(examples: Sequence[Example], rules: str = "") -> Iterator[dict[st
         }
 
 
-def write_dataset(path: Path, examples: Sequence[Example], rules: str = "") -> Dataset:
+def write_dataset(path: Path, examples: Sequence[Example], rules: str = "", prompt: PromptStyle = "full") -> Dataset:
     """Write the chat lines of examples."""
-    write_lines(path, chat_lines(examples, rules))
+    write_lines(path, chat_lines(examples, rules, prompt))
     return open_dataset(path)
 
 

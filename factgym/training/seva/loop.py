@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import factgym
 from factgym.agents.agent import Model, agent_with_rules
@@ -44,9 +44,6 @@ VERSION = 1
 REFERENCE = "weakness"
 """The arm whose numbers of probes limit the controls."""
 
-FIRST_TRAINED = 2
-"""The first round with training; the one before changes the prompt alone."""
-
 
 @dataclass(slots=True)
 class Verifier:
@@ -60,7 +57,7 @@ class Evolution:
     """An evolution on disk.
 
     start: opens the seed verifier, and opens it again after it was closed. trainer: trains it. judge: of the
-    cross-check; the rules' fallback by default. proposer: writes probes in place of the rules.
+    cross-check; the rules' fallback by default. proposer: writes probes in place of the rules; "claims": see `make_probes`.
     """
 
     out: Path
@@ -68,7 +65,7 @@ class Evolution:
     start: Callable[[], Model]
     trainer: Trainer
     judge: Judge = field(default_factory=lambda: judge_from(None, "probe-check"))
-    proposer: PolicyProposer | None = None
+    proposer: PolicyProposer | Literal["claims"] | None = None
     limits: Limits | None = None
     callbacks: Callbacks = SILENT
 
@@ -95,7 +92,7 @@ class Evolution:
                     await self._run_arm(arm, rounds)
             finally:
                 await self.judge.close()
-                if self.proposer is not None:
+                if isinstance(self.proposer, PolicyProposer):
                     await self.proposer.close()
 
     @cached_property
@@ -103,7 +100,7 @@ class Evolution:
         """The measured benchmarks."""
         settings = self.settings
         return tuple(
-            open_benchmark(name, path=settings.path, size=settings.size, seed=settings.seed)
+            open_benchmark(name, path=settings.path, size=settings.size, seed=settings.seed, prompt=settings.prompt)
             for name in settings.benchmarks
         )
 
@@ -140,7 +137,7 @@ class Evolution:
             "agent": agent,
             "trainer": describe_trainer(self.trainer),
             "judge": self.judge.describe(),
-            "proposer": None if self.proposer is None else self.proposer.describe(),
+            "proposer": self.proposer.describe() if isinstance(self.proposer, PolicyProposer) else self.proposer,
             "fingerprints": {benchmark.name: benchmark.fingerprint() for benchmark in self.benchmarks},
         }
 
@@ -159,7 +156,8 @@ class Evolution:
                     names = settings.warm_sources or (settings.source,)
                     pool = [Example(claim) for name in names for claim in self.source_claims(name)]
                     chosen = draw_replay([], pool, settings.warm_up, derive(settings.seed, "warm-up"))
-                    write_dataset(folder / files.TRAIN, [Example(example.item) for example in chosen])
+                    seeds = [Example(example.item) for example in chosen]
+                    write_dataset(folder / files.TRAIN, seeds, prompt=settings.prompt)
                 verifier.model = await self._train(verifier.model, folder, 0)
             await self._verify("", 0, verifier, {"what": "seed"})
         finally:
@@ -170,7 +168,7 @@ class Evolution:
         first = next(number for number in count(1) if not (self.folder(arm.name, number) / files.METRICS).exists())
         if first > rounds:
             return
-        number = first - 1 if first > FIRST_TRAINED else 0
+        number = first - 1 if first > self._first_trained else 0
         if number or self.settings.warm_up:
             model = await call_trainer(self.trainer.load, self.folder(arm.name, number) / files.MODEL)
         else:
@@ -182,8 +180,13 @@ class Evolution:
         finally:
             await verifier.model.close()
 
+    @property
+    def _first_trained(self) -> int:
+        """The first round with training; with rules, the round before it changes the prompt alone."""
+        return 2 if self.settings.rules else 1
+
     def _rules(self, arm: str, number: int) -> str:
-        if number < 1 or (number > 1 and not self.settings.keep_rules):
+        if number < 1 or not self.settings.rules or (number > 1 and not self.settings.keep_rules):
             return ""
         return (self.folder(arm, 1) / files.RULES).read_text("utf-8").rstrip("\n")
 
@@ -191,9 +194,10 @@ class Evolution:
         """Run a round and leave its verifier in `verifier`."""
         settings, folder = self.settings, self.folder(arm.name, number)
         before = self.folder(arm.name, number - 1) / files.VERIFY
-        trained = self.folder(arm.name, number - 1 if number > FIRST_TRAINED else 0) / files.TRAINED
+        trained = self.folder(arm.name, number - 1 if number > self._first_trained else 0) / files.TRAINED
+        refined = "trained" if number >= self._first_trained else "rules"
         manifest = {
-            "what": "rules" if number == 1 else "training",
+            "what": "rules" if refined == "rules" else "training",
             "arm": arm.describe(),
             "round": number,
             "budget": settings.budget(number),
@@ -214,9 +218,9 @@ class Evolution:
         allocation = _cached(folder / files.ALLOCATION, lambda: self._allocate(arm, number, weights))
         self.callbacks.step(f"{arm.name}, round {number}: {sum(allocation['counts'].values())} probes")
         report = await self._make_probes(arm, number, allocation)
-        # Refine: rules in the prompt (round 1), else training on probes and replay.
-        header: dict[str, Any] = {"what": "rules" if number == 1 else "trained", "probes": report}
-        if number == 1:
+        # Refine: rules in the prompt, or training on probes and replay.
+        header: dict[str, Any] = {"what": refined, "probes": report}
+        if refined == "rules":
             if not (folder / files.RULES).exists():
                 rules = write_rules(profile, weights, failures_of(reflected())) + "\n"
                 files.write_bytes(folder / files.RULES, rules.encode("utf-8", "replace"))
@@ -236,7 +240,9 @@ class Evolution:
         metrics = self.folder(REFERENCE, number) / files.METRICS
         reference = files.read_json(metrics)["probes"] if arm.name != REFERENCE and metrics.exists() else None
         counts = ceiling_allocation(weights, budget)
-        if arm.probes == "random":
+        if arm.probes == "none":
+            counts = dict.fromkeys(counts, 0)
+        elif arm.probes == "random":
             total = reference["asked"] if reference else sum(counts.values())
             counts = random_allocation(total, derive(self.settings.seed, "allocation", number))
         return {
@@ -275,16 +281,21 @@ class Evolution:
                 [example_of(probe) for probe in read_probes(self.folder(arm.name, round_number) / files.PROBES)]
                 for round_number in (number, *range(1, number))
             )
-            if not probes:
+            size = round(self.settings.replay * len(probes))
+            if arm.probes == "none":
+                reference = self.folder(REFERENCE, number) / files.TRAIN
+                planned = round((1 + self.settings.replay) * self.settings.budget(number))
+                size = open_dataset(reference).lines if reference.exists() else planned
+            elif not probes:
                 raise ConfigError(
                     f"{arm.name}, round {number}: no probe was left to train on (see {path.parent}): "
                     "give a source with more attributable claims, or more of them (--source, --material)"
                 )
             pool = [Example(claim) for name in arm.shares for claim in self.source_claims(name)]
             pool += [example for examples in earlier for example in examples]
-            seed, size = derive(self.settings.seed, "replay", number), round(self.settings.replay * len(probes))
+            seed = derive(self.settings.seed, "replay", number)
             replay = draw_replay(probes, pool, size, seed, balance=self.settings.balance)
-            write_dataset(path, [*probes, *replay], self._rules(arm.name, number))
+            write_dataset(path, [*probes, *replay], self._rules(arm.name, number), self.settings.prompt)
         return open_dataset(path)
 
     async def _train(self, model: Model, folder: Path, number: int) -> Model:

@@ -2,7 +2,8 @@
 
 Rules make them or a model proposes them; a judge then drops those that fail the cross-check. A probe passes only if the
 judge finds it fluent, its label right and decidable, and its error the one aimed at; the paper drops some 15 % so. A
-strategy that cannot make enough leaves a shortfall, which is reported and not made up for by another category.
+strategy that cannot make enough leaves a shortfall, which is reported and not made up for by another category. Of a
+source whose generator makes each error, its own claims can take the place of probes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 from factgym.agents.judges.base import Judge, JudgeError, judge_note
 from factgym.core.apportion import apportion
@@ -88,14 +89,14 @@ async def make_probes(
     judge: Judge,
     seed: int,
     *,
-    proposer: PolicyProposer | None = None,
+    proposer: PolicyProposer | Literal["claims"] | None = None,
     limit: int | None = None,
 ) -> ProbeBatch:
     """Make and cross-check the probes of a round.
 
-    proposer: writes the probes in place of the rules. limit: of the probes that pass; above it, probes are dropped at
-    random, so that a control does not have more than the reference arm. Raises ConfigError for unknown categories and
-    PolicyError for a fault of the infrastructure.
+    proposer: writes the probes in place of the rules; "claims" draws them by `probes_from_claims`, and nothing is judged.
+    limit: of the probes that pass; above it, probes are dropped at random, so that a control does not have more than the
+    reference arm. Raises ConfigError for unknown categories and PolicyError for a fault of the infrastructure.
     """
     batch = ProbeBatch()
     made: list[tuple[Probe, str]] = []
@@ -107,6 +108,8 @@ async def make_probes(
             proposals: Sequence[Probe | DroppedRequest]
             if proposer is None:
                 proposals = probes_by_rules(claims[source], category, n, category_seed, pool)
+            elif proposer == "claims":
+                proposals = probes_from_claims(claims[source], category, n, category_seed)
             else:
                 requests = probe_requests(claims[source], category, n, category_seed)
                 proposals = await proposer.propose_many(requests)
@@ -114,7 +117,9 @@ async def make_probes(
             batch.dropped += [drop.to_dict() for drop in proposals if isinstance(drop, DroppedRequest)]
             batch.made[source][category] = len(probes)
             made += [(probe, source) for probe in probes]
-    rejections, batch.cross_check = await cross_check([probe for probe, _ in made], judge)
+    judged = [] if proposer == "claims" else [probe for probe, _ in made]
+    rejections, batch.cross_check = await cross_check(judged, judge)
+    rejections = rejections or [None] * len(made)
 
     def drop(stage: str, reason: str, detail: str, probe: Probe, source: str) -> None:
         header = {"stage": stage, "reason": reason, "detail": detail[:MAX_DETAIL_CHARS]}
@@ -151,6 +156,17 @@ def probes_by_rules(
         if len(probes) == before:
             break
     return list(probes.values())
+
+
+def probes_from_claims(items: Sequence[AttributionClaim], category: str, count: int, seed: int) -> list[Probe]:
+    """Draw `count` claims with an error as probes, fewer where there are no more; their labels and errors are gold."""
+    order = [item for item in items if item.error_type == category]
+    random.Random(f"factgym evolve claims {seed}").shuffle(order)
+    return [
+        Probe(item.id, item.claim, item.source, item.claim, item.label, category, "claim", seed, "the source", gold)
+        for item in order[:count]
+        for gold in [{"of": item.id, **item.meta}]
+    ]
 
 
 def probe_requests(items: Sequence[AttributionClaim], category: str, count: int, seed: int) -> list[ProbeRequest]:

@@ -143,7 +143,7 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
         raise DataError(f"{folder} holds no evolution: `factgym evolve seva --out {folder}` makes one")
     if not (folder / "round-0" / METRICS).is_file():
         raise DataError(f"the seed in {folder} is not measured yet: continue with --resume")
-    seed = read_json(folder / "round-0" / METRICS)
+    manifest, seed = read_json(folder / MANIFEST), read_json(folder / "round-0" / METRICS)
     rows = [_round_result(seed, seed, resamples)]
     judges: dict[str, None] = {}
     shortfalls, limited = [], []
@@ -155,7 +155,8 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
             row = _round_result(metrics, seed, resamples)
             rows.append(row)
             probes = metrics["probes"]
-            judges[str(probes["cross_check"]["note"])] = None
+            if arm != "claims" and manifest.get("proposer") != "claims":  # claims of a source are not judged
+                judges[str(probes["cross_check"]["note"])] = None
             by_source = [*probes["shortfall"].values()]
             if any(by_source):
                 total = sum(sum(counts.values()) for counts in by_source)
@@ -172,7 +173,6 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
         notes.append(
             f"At most as many probes were kept as the arm weakness kept in the same round: {', '.join(limited)}."
         )
-    manifest = read_json(folder / MANIFEST)
     if len(rows) > 1 and (manifest.get("agent") or {}).get("kind") == "features":
         notes.append("The feature verifier reads no instructions: the rules of round 1 cannot change it.")
     return EvolutionReport(tuple(seed["benchmarks"]), tuple(rows), tuple(notes), manifest)

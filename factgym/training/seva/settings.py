@@ -17,16 +17,21 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from factgym.core.config import AtLeastOne, Settings
+from factgym.core.config import AtLeastOne, PromptStyle, Settings
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import make
 from factgym.datasets.attribution import BENCHMARKS, AttributionClaim
-from factgym.generators.attribution import SPLITS
+from factgym.generators.attribution import SPLITS, MiniatureAttribution
 
-GENERATED = "generated"
-NAMES = (*BENCHMARKS, *(f"{GENERATED}-{split}" for split in SPLITS))
-"""Benchmarks: the public ones, and the splits of generated claims, which need no data."""
+GENERATED, MINIATURE = "generated", "miniature"
+NAMES = (
+    *BENCHMARKS,
+    *(f"{GENERATED}-{split}" for split in SPLITS),
+    *(f"{MINIATURE}-{split}" for split in MiniatureAttribution.SPLITS),
+)
+"""Benchmarks: the public ones, and the splits of generated claims, of which those of the miniature world have one passage
+each for small models. Generated ones need no data."""
 
 PUBLIC = ("clearfacts", "fever", "truthfulqa", "halueval")
 """The benchmarks of the paper's tables."""
@@ -34,8 +39,11 @@ PUBLIC = ("clearfacts", "fever", "truthfulqa", "halueval")
 EMBEDDED = ("generated-validation", "generated-ood")
 """The benchmarks that are measured without data."""
 
-ARMS = ("weakness", "random", "mix")
-"""weakness: the paper's loop. random: as many probes, of categories drawn uniformly. mix: probes from several sources."""
+ARMS = ("weakness", "random", "mix", "claims")
+"""weakness: the paper's loop. random: as many probes, of categories drawn uniformly. mix: probes from several sources.
+claims: no probes, and as many claims of the source, drawn regardless of weakness, as the others have lines."""
+
+_ALLOCATIONS: Mapping[str, Literal["random", "none"]] = {"random": "random", "claims": "none"}
 
 Split = Literal["test", "reflect", "material"]
 SHARES: Mapping[Split, Fraction] = {"test": Fraction(1, 2), "reflect": Fraction(1, 5), "material": Fraction(3, 10)}
@@ -43,10 +51,10 @@ SHARES: Mapping[Split, Fraction] = {"test": Fraction(1, 2), "reflect": Fraction(
 
 @dataclass(frozen=True, slots=True)
 class ExperimentArm:
-    """One way to make probes. probes: allocated by weakness, or at random. shares: source -> share of the probes."""
+    """One way to make probes. probes: allocated by weakness, at random, or none. shares: source -> share of the probes."""
 
     name: str
-    probes: Literal["weakness", "random"]
+    probes: Literal["weakness", "random", "none"]
     shares: Mapping[str, Fraction]
 
     def describe(self) -> dict[str, Any]:
@@ -59,10 +67,12 @@ class EvolveSettings(Settings):
 
     benchmarks: the measured ones. source: of probes and replay. mix: source -> share in the arm "mix"; empty for equal
     shares of the source and the benchmarks. budgets: B_k of round 1, 2, …; the last holds for later rounds. replay:
-    replayed examples for each probe. balance: choose replay so that both labels are taught equally. keep_rules: the
-    rules of round 1 stay in the instructions of later rounds. warm_up: gold claims that the seed verifier is trained on
-    first, 0 for none. warm_sources: their sources, by default `source`. size: claims of a benchmark at most. material:
-    claims of a source at most. path: file or folder of public data. prior: accuracy of a category without episodes.
+    replayed examples for each probe. balance: choose replay so that both labels are taught equally. rules: round 1 puts
+    rules into the prompt and trains nothing; else it trains as later rounds do. keep_rules: the rules of round 1 stay in
+    the instructions of later rounds. prompt: style of the prompts, "brief" for small models. warm_up: gold claims that
+    the seed verifier is trained on first, 0 for none. warm_sources: their sources, by default `source`. size: claims of
+    a benchmark at most. material: claims of a source at most. path: file or folder of public data. prior: accuracy of a
+    category without episodes.
     """
 
     benchmarks: tuple[str, ...] = EMBEDDED
@@ -71,7 +81,9 @@ class EvolveSettings(Settings):
     budgets: tuple[AtLeastOne, ...] = Field(default=(200,), min_length=1)
     replay: float = Field(default=1.0, ge=0)
     balance: bool = True
+    rules: bool = True
     keep_rules: bool = True
+    prompt: PromptStyle = "full"
     warm_up: int = Field(default=0, ge=0)
     warm_sources: tuple[str, ...] = ()
     size: AtLeastOne | None = None
@@ -106,7 +118,7 @@ class EvolveSettings(Settings):
         if name not in ARMS:
             raise ConfigError(f"there is no arm {name!r}.{did_you_mean(name, ARMS)} There are: {', '.join(ARMS)}.")
         shares = self.mix_shares if name == "mix" else {self.source: Fraction(1)}
-        return ExperimentArm(name, "random" if name == "random" else "weakness", shares)
+        return ExperimentArm(name, _ALLOCATIONS.get(name, "weakness"), shares)
 
     def describe(self) -> dict[str, Any]:
         """JSON data of everything but the path of the data, whose content has fingerprints."""
@@ -151,20 +163,28 @@ def check_benchmark(name: str) -> None:
 
 
 def open_benchmark(
-    name: str, *, path: str | None, size: int | None, seed: int, measured: bool = True
+    name: str,
+    *,
+    path: str | None,
+    size: int | None,
+    seed: int,
+    measured: bool = True,
+    prompt: PromptStyle = "full",
 ) -> BenchmarkSplits:
     """Open a benchmark and split it.
 
-    path: file or folder of a public one. size: claims at most. measured: False where all of it is "material". Raises
-    ConfigError for an unknown name or too few claims, and DataError for unusable data.
+    path: file or folder of a public one. size: claims at most. measured: False where all of it is "material". prompt:
+    style of its environment. Raises ConfigError for an unknown name or too few claims, and DataError for unusable data.
     """
     check_benchmark(name)
-    sized: dict[str, Any] = {} if size is None else {"size": size}
+    options: dict[str, Any] = {"seed": seed, "prompt": prompt, **({} if size is None else {"size": size})}
     kind, _, split = name.partition("-")
     if kind == GENERATED:
-        env = make("seva", split=split, seed=seed, **sized)
+        env = make("seva", split=split, **options)
+    elif kind == MINIATURE:
+        env = make("seva", world="miniature", passages=1, split=split, **options)
     else:
-        env = make(f"seva-{name}", seed=seed, **sized, **({} if path is None else {"path": path}))
+        env = make(f"seva-{name}", **options, **({} if path is None else {"path": path}))
     total = len(env.tasks)
     if not measured:
         return BenchmarkSplits(name, env, {"test": (), "reflect": (), "material": tuple(range(total))})
