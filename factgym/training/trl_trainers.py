@@ -185,8 +185,8 @@ class TuningTrainer(_Trl):
     """Supervised tuning on the chat lines of SEVA's rounds; only the verdict is learned.
 
     learning_rate, epochs, batch: the paper's warm-up by default (table 8). device_batch: lines at a time. max_length:
-    tokens of a line, None for no limit. optimizer: AdamW, or "muon" as in the stages of a recipe. agent_settings: of the trained model. Raises ConfigError for settings out of
-    range, MissingExtraError without the extra "train".
+    tokens of a line, None for no limit. optimizer, schedule: AdamW at a constant rate, or as in the stages of a recipe.
+    agent_settings: of the trained model. Raises ConfigError for settings out of range, MissingExtraError without the extra "train".
     """
 
     identity = "factgym.training.trl.TuningTrainer"
@@ -199,21 +199,29 @@ class TuningTrainer(_Trl):
         device_batch: int = 4,
         max_length: int | None = None,
         optimizer: Literal["adamw", "muon"] = "adamw",
+        schedule: Literal["constant", "cosine", "linear"] = "constant",
         agent_settings: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(learning_rate, device_batch, agent_settings)
         if not epochs > 0 or batch % device_batch:
             raise ConfigError(f"epochs must be above 0, and device_batch={device_batch} must divide batch={batch}")
-        if optimizer not in ("adamw", "muon"):
-            raise ConfigError(f"optimizer is adamw or muon, not {optimizer!r:.80}")
-        self.epochs, self.batch, self.max_length, self.optimizer = epochs, batch, max_length, optimizer
+        choices = (
+            ("optimizer", optimizer, ("adamw", "muon")),
+            ("schedule", schedule, ("constant", "cosine", "linear")),
+        )
+        for name, value, values in choices:
+            if value not in values:
+                raise ConfigError(f"{name} is {' or '.join(values)}, not {value!r:.80}")
+        self.epochs, self.batch, self.max_length = epochs, batch, max_length
+        self.optimizer, self.schedule = optimizer, schedule
         self.optimizer_file = OPTIMIZER if optimizer == "adamw" else f"{optimizer}.safetensors"
 
     def describe(self) -> dict[str, Any]:
         """Identity for a manifest."""
         return {
             "kind": "tuning",
-            **{name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length", "optimizer")},
+            **{name: getattr(self, name) for name in ("learning_rate", "epochs", "batch", "max_length")},
+            **{name: getattr(self, name) for name in ("optimizer", "schedule")},
             "agent_settings": self.agent_settings,
         }
 
@@ -230,6 +238,7 @@ class TuningTrainer(_Trl):
             folder,
             seed,
             num_train_epochs=self.epochs,
+            lr_scheduler_type=self.schedule,
             gradient_accumulation_steps=self.batch // self.device_batch,
             max_length=self.max_length,
             assistant_only_loss=True,
