@@ -1,18 +1,23 @@
 """Files of users, damaged at random: each is read, or refused in one line; never a traceback.
 
-Recipes, corpora (JSON, JSONL, CSV, TSV, Parquet, HTML, Markdown, dumps, stores), rows of every data set, task lists.
+Recipes, corpora (JSON, JSONL, CSV, TSV, Parquet, HTML, Markdown, dumps, stores), rows of every data set, task lists; and
+settings of environments.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from itertools import count
+from typing import Literal, get_args, get_origin
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from factgym import make
 from factgym.core.errors import FactgymError, error_line
+from factgym.core.registry import list_envs, spec
 from factgym.corpora.passage_files import iter_passages
 from factgym.datasets.attribution import read_benchmark
 from factgym.datasets.base import load_data_sets
@@ -173,3 +178,37 @@ def test_any_list_of_tasks_is_read_or_refused(tmp_path, data):
     path = tmp_path / "tasks.txt"
     path.write_bytes(data)
     refused_or_read(lambda: read_tasks(path))
+
+
+def choices(annotation) -> list[object]:
+    """The values of every Literal within a type."""
+    inner = get_args(annotation)
+    return list(inner) if get_origin(annotation) is Literal else [value for part in inner for value in choices(part)]
+
+
+NAMES = ("", "x", "train", "test", "bm25", "dense", "hybrid", "late", "rules", "nli:/none", "quco:/none", "/none", ".")
+texts = st.sampled_from([*NAMES, "\ud800", "\x00", "a\nb", "x" * 3_000])
+PLAIN = {"int": st.integers(1, 7), "bool": st.booleans(), "float": st.floats(0, 2), "str": texts}
+
+
+@settings(fuzzed, max_examples=100)
+@given(data=st.data())
+def test_any_settings_make_an_environment_that_scores_or_are_refused(monkeypatch, data):
+    monkeypatch.delenv("FACTGYM_DATA", raising=False)
+    id_ = data.draw(st.sampled_from(list_envs()))
+    fields = spec(id_).load().Config.model_fields
+    config = {}
+    for name in data.draw(st.lists(st.sampled_from(sorted(fields)), max_size=3, unique=True)):
+        literals = choices(fields[name].annotation)
+        kinds = [kind for kind in PLAIN if re.search(rf"\b{kind}\b", str(fields[name].annotation))]
+        fitting = st.sampled_from(literals) if literals else st.one_of([PLAIN[kind] for kind in kinds] or [values])
+        config[name] = data.draw(fitting | values if data.draw(st.integers(0, 4)) == 0 else fitting)
+
+    def play():
+        env = make(id_, **config)
+        env.reset(seed=0)
+        while env.episode.stop is None:
+            env.step("x")
+        assert env.episode.stop != "error", env.episode.fault
+
+    refused_or_read(play)

@@ -42,6 +42,10 @@ class Settings(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(_error_line(type(self), error.errors(include_url=False))) from None
+        for name, value in values.items():
+            # Texts name files, servers and agents, none of which can have these.
+            if isinstance(value, str) and ("\0" in value or not _is_utf8(value)):
+                raise ConfigError(f"{name} is {value[:80]!r}, which has a character that no file name can have")
 
     @classmethod
     def build(cls, owner: str, values: Mapping[str, Any]) -> Self:
@@ -50,6 +54,14 @@ class Settings(BaseModel):
             return cls(**values)
         except ConfigError as error:
             raise ConfigError(f"{owner}: {error}") from None
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class EnvConfig(Settings):

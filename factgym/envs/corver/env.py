@@ -228,8 +228,9 @@ class CorverEnv(Env[CorverTask]):
         self.action_space = CompletionSpace(self.checked_tools)
 
     def load_tasks(self) -> CorverTaskSet:
-        """Load the questions, and open a counter that is named by its path: an error of it is one of construction."""
+        """Load the questions, open a counter that is named by its path and find the extractor: their errors are those of construction."""
         tasks = CorverTaskSet.of(self.config)
+        tasks.extractor  # noqa: B018
         if isinstance(self.config.counter, str):
             tasks.counter  # noqa: B018
         return tasks
