@@ -1,8 +1,9 @@
 """Text of documents: folding for verbatim quote checks, and the analyser that every lexical index shares.
 
 A quote counts when it occurs verbatim in a passage after Unicode NFKC and white-space folding, nothing looser
-(ClaimCheck's quote reward), so `fold` is the one definition of "verbatim" in the package. `terms` is the BM25
-analyser. Deliberately absent: case folding, punctuation folding and edit distance in quotes; stemming in `terms`
+(ClaimCheck's quote reward), so `fold` is the one definition of "verbatim" in the package; a reward that forgives a
+keyboard's quotation marks and hyphens applies `plain_marks` to both texts first. `terms` is the BM25
+analyser. Deliberately absent: case folding, other punctuation folding and edit distance in quotes; stemming in `terms`
 (a stemmer conflates exactly what a claim check must keep apart, "terminate" and "termination for cause", and keeps
 a ranking from being checked against a scorer of three lines).
 
@@ -35,6 +36,13 @@ _WORD = re.compile(r"\w++(?:(?<=\d)[.,](?=\d)\w++)*+")
 _GROUPED_NUMBER = re.compile(r"[0-9][.,][0-9]")
 _GROUPING = re.compile(r"(?<=[0-9])[.,](?=[0-9])")
 _TYPOGRAPHIC = "’‘“”–—…•\xa0"
+_PLAIN_MARKS = str.maketrans(
+    {
+        **dict.fromkeys("‘’‚‛′", "'"),
+        **dict.fromkeys("“”„‟″", '"'),
+        **dict.fromkeys("‐‑‒–—―−", "-"),
+    }
+)
 _DECIMAL_POINT = "\x00"
 _ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in map(chr, range(128))} | {0: "."}
 """For `str.translate`: word characters lower-cased, the placeholder of a decimal point restored, the rest spaces."""
@@ -81,6 +89,12 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
             gap = start + (position if is_run else 0)
     offsets.append(end)
     return "".join(folded), offsets
+
+
+@lru_cache(maxsize=4096)
+def plain_marks(text: str) -> str:
+    """Return the text with curly quotation marks and apostrophes, hyphens and dashes as a keyboard has them; of the same length."""
+    return text if text.isascii() else text.translate(_PLAIN_MARKS)
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from factgym.corpora import text as text_module
 from factgym.corpora.sentences import sentences
-from factgym.corpora.text import MAX_QUERY_TERMS, STOP_WORDS, find_quote, fold, fold_with_offsets, query_terms, terms
+from factgym.corpora.text import (
+    MAX_QUERY_TERMS,
+    STOP_WORDS,
+    find_quote,
+    fold,
+    fold_with_offsets,
+    plain_marks,
+    query_terms,
+    terms,
+)
 
 # Letters with loose accents, ligatures, conjoining and compatibility Hangul, half-width kana with sound marks, an
 # Indic vowel sign in two parts, spaces of several kinds, a letter that becomes 18, and a lone surrogate.
@@ -92,6 +101,17 @@ def test_find_quote_returns_the_original_range(quote: str, text: str, expected: 
 )
 def test_find_quote_is_no_looser_than_the_fold(quote: str, text: str) -> None:
     assert find_quote(quote, text) is None
+
+
+def test_plain_marks_changes_marks_alone() -> None:
+    kinds = {"'": ("SINGLE", "PRIME"), '"': ("DOUBLE",), "-": ("HYPHEN", "DASH", "BAR", "MINUS SIGN")}
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        plain = plain_marks(char)
+        assert plain == char or any(kind in unicodedata.name(char) for kind in kinds[plain])
+    text = "‘a’ “b” – 5‑10 — −3 £ … • « × ·"
+    assert plain_marks(text) == "'a' \"b\" - 5-10 - -3 £ … • « × ·"
+    assert len(plain_marks(text)) == len(text)
 
 
 def test_no_character_that_composes_backwards_starts_a_unit() -> None:

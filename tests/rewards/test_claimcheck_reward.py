@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
+from factgym.corpora.text import fold
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, GoldFact
 from factgym.rewards.claimcheck.evidence import QuoteRules
 from factgym.rewards.claimcheck.gold import gold_of
@@ -31,6 +32,7 @@ from factgym.rewards.claimcheck.scoring import (
     ClaimScore,
     chance_stakes,
     score_submission,
+    span_credits,
 )
 from factgym.rewards.rubric import Rubric
 
@@ -584,3 +586,115 @@ def test_citing_what_was_listed_but_not_read_costs_precision_statement_by_statem
     clean, padded = (JUDGED.total(row.components, row.gates) for row in scored)
     assert clean == pytest.approx(1.0)
     assert padded == pytest.approx(0.05 + 0.95 * (4 / 5 + 2 / 3) / 2 + 0.05 * (1 - (4 / 5 + 2 / 3) / 2))
+
+
+# Typographic marks in quotes: the default reward reads a keyboard's marks as the passage's.
+
+REMOTE_E1 = "An employee’s “remote day” needs the manager’s approval – in writing – within 5‑10 days."
+REMOTE_E2 = "An employee’s “office day” needs no approval. It costs £50, never more than −5 % of the rent."
+REMOTE = ClaimExample(
+    id="remote",
+    split="test",
+    domain="HR rules",
+    question="What does a remote day need?",
+    answer="A remote day needs the manager's approval.",
+    passages=passages(REMOTE_E1, REMOTE_E2),
+    claims=(GoldClaim("A remote day needs the manager's approval.", "supported", (whole("E1", REMOTE_E1),)),),
+    verdict="supported",
+)
+
+
+def quoted(quote: str | list[str]) -> ClaimScore:
+    return score(REMOTE, verdict("supported", claim(REMOTE.answer, "supported", ["E1"], quote)))
+
+
+def judged_total(scored: ClaimScore) -> float:
+    return JUDGED.total(scored.components, scored.gates)
+
+
+def test_straight_marks_count_in_the_default_reward_and_not_in_the_papers():
+    exact = quoted(REMOTE_E1)
+    typed = quoted("An employee's \"remote day\" needs the manager's approval - in writing - within 5-10 days.")
+    assert judged_total(typed) == judged_total(exact) > 0.9
+    assert [match.is_verbatim for match in typed.quotes] == [False]
+    assert papers(typed) == papers(quoted("Something that no passage says.")) and typed.quotes[0].passage == "E1"
+
+
+def test_curly_marks_count_where_the_passage_has_straight_ones():
+    typed = REMOTE_E1.replace("’", "'").replace("“", '"').replace("”", '"')
+    example = replace(
+        REMOTE, passages=passages(typed), claims=(replace(REMOTE.claims[0], facts=(whole("E1", typed),)),)
+    )
+    scored = score(example, verdict("supported", claim(REMOTE.answer, "supported", ["E1"], REMOTE_E1)), ("E1",))
+    assert judged_total(scored) == judged_total(quoted(REMOTE_E1))
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        # A splice of two passages, of one passage with a part left out, and words in another order.
+        'An employee\'s "remote day" needs no approval.',
+        "An employee's \"remote day\" needs the manager's approval - within 5-10 days.",
+        "the manager's approval needs an employee's \"remote day\"",
+        # A sentence of a passage that is not cited, and words or marks that change what is said.
+        'An employee\'s "office day" needs no approval.',
+        "An employee's \"remote day\" needs a manager's approval",
+        'An employees "remote day" needs the managers approval',
+        "needs the manager's approval - in writing - within 5 10 days",
+        "needs the manager's approval, in writing, within 5-10 days",
+        'AN EMPLOYEE\'S "REMOTE DAY" NEEDS',
+        "employee\"s 'remote day' needs the",
+    ],
+)
+def test_typographic_folding_lets_no_splice_and_no_other_sentence_pass(quote):
+    assert not quoted(quote).quotes
+    assert quoted(quote).components["grounding"] == 0.0
+
+
+@pytest.mark.parametrize("quote", ["It costs $50, never more than -5 % of", "It costs £50, never more than 5 % of"])
+def test_signs_and_currencies_are_no_typography(quote):
+    read = ("E1", "E2")
+    scored = score(REMOTE, verdict("supported", claim(REMOTE.answer, "supported", ["E2"], quote)), read)
+    assert not scored.quotes
+    right = quote.replace("$", "£").replace(" 5", " -5")
+    assert score(REMOTE, verdict("supported", claim(REMOTE.answer, "supported", ["E2"], right)), read).quotes
+
+
+MARKS = st.text(alphabet="ab'’‘\"“”-–—‑ \n…ﬁ", min_size=12, max_size=40)
+
+
+@given(MARKS, st.integers(0, 20), st.integers(12, 30), st.integers(0, 40), st.sampled_from("'’\"–-ac "))
+def test_a_quote_counts_where_its_marks_alone_differ(text, start, length, position, char):
+    """By the plainest rule: marks replaced in both texts one by one, then folded, then looked for as a substring."""
+
+    def plain(value: str) -> str:
+        for marks, key in (("’‘", "'"), ("“”", '"'), ("–—‑", "-")):
+            for mark in marks:
+                value = value.replace(mark, key)
+        return fold(value)
+
+    quote = text[start : start + length]
+    quote = quote[:position] + char + quote[position + 1 :]
+    example = replace(REMOTE, passages=passages(text), claims=(replace(REMOTE.claims[0], facts=(whole("E1", text),)),))
+    rules = QuoteRules(max_quote_sentences=40)
+    scored = score(example, verdict("supported", claim(REMOTE.answer, "supported", ["E1"], quote)), ("E1",), rules)
+    assert bool(scored.quotes) == (len(quote.strip()) >= 12 and plain(quote) in plain(text))
+    assert bool(scored.components["quote"]) == (len(quote.strip()) >= 12 and fold(quote) in fold(text))
+
+
+def test_credits_go_to_typed_quotes_under_the_default_reward_alone():
+    typed = "An employee's \"remote day\" needs the manager's approval - in writing - within 5-10 days."
+    scored, text = quoted(typed), f"I quote {typed}"
+    for rubric, credited in ((JUDGED, True), (V2, False)):
+        shares = rubric.shares(scored.components, scored.gates)
+        spans = span_credits(shares, scored, gold_of(REMOTE), {}, [{"role": "assistant", "content": text}], 0)
+        assert sum(span.value for span in spans) == pytest.approx(rubric.total(scored.components, scored.gates))
+        assert ((8, len(text)) in [(span.start, span.end) for span in spans]) == credited
+
+
+def test_words_in_a_reason_may_have_straight_marks():
+    entry = claim(REMOTE.answer, "supported", ["E1"], REMOTE_E1) | {"reason": 'It says "the manager\'s approval".'}
+    scored = score(REMOTE, verdict("supported", entry))
+    assert scored.components["reason"] == 1.0
+    entry["reason"] = 'It says "the director\'s approval".'
+    assert score(REMOTE, verdict("supported", entry)).components["reason"] == 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote
+from factgym.corpora.text import find_quote, plain_marks
 from factgym.datasets.claims import GoldFact
 from factgym.rewards.claimcheck.gold import ClaimGold, Range
 
@@ -40,27 +40,27 @@ class QuoteRules:
 DEFAULT_RULES = QuoteRules()
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteMatch:
-    """A submitted quote and its range in a passage."""
+class QuoteMatch(NamedTuple):
+    """A submitted quote and its range in a passage. is_verbatim: without `plain_marks`."""
 
     quote: str
     passage: str
     start: int
     end: int
+    is_verbatim: bool = True
 
 
 class Entry(NamedTuple):
     """An entry of a verdict with its evidence.
 
-    texts: of the cited passages by id, None for one that does not exist. counted: ids of those that were read. quotes:
-    each with its white space folded, and its match in a counted passage.
+    texts: of the cited passages by id, None for one that does not exist. sources: of those that were read. quotes: each
+    with its white space folded, and its match in a source.
     """
 
     claim: Mapping[str, Any]
     texts: Mapping[str, str | None]
-    counted: tuple[str, ...]
-    quotes: tuple[tuple[str, QuoteMatch | None], ...]
+    sources: Mapping[str, str]
+    quotes: list[tuple[str, QuoteMatch | None]]
 
 
 def read_entries(
@@ -72,30 +72,46 @@ def read_entries(
     """
     entries = []
     for claim in [*submission["claims"], {"evidence_ids": submission.get("evidence_used", ())}]:
-        texts = {id_: text_of(id_) for id_ in claim["evidence_ids"]}
-        sources = {id_: text for id_, text in texts.items() if text is not None and id_ in read}
+        texts: dict[str, str | None] = {}
+        sources: dict[str, str] = {}
+        for id_ in claim["evidence_ids"]:
+            text = texts[id_] = text_of(id_)
+            if text is not None and id_ in read:
+                sources[id_] = text
         quotes = claim.get("quote", "")
         matched = [
-            (" ".join(quote.split()), _match_quote(quote, sources, rules))
+            (key, _match_quote(quote, sources, rules))
             for quote in ([quotes] if isinstance(quotes, str) else quotes)
-            if quote and not quote.isspace()
+            if (key := " ".join(quote.split()))
         ]
-        entries.append(Entry(claim, texts, tuple(sources), tuple(matched)))
+        entries.append(Entry(claim, texts, sources, matched))
     return entries
 
 
 def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
-    """Return a quote's range in the first passage in which it is valid."""
+    """Return a quote's range in the first passage in which it is valid: verbatim, else but for typographic marks."""
     if len(quote.strip()) < rules.min_quote_chars:
         return None
     for passage, text in sources.items():
         span = find_quote(quote, text)
-        if span is None:
-            continue
-        overlapped = sum([start < span[1] and span[0] < end for start, end in passage_ranges(text)])
-        if overlapped <= rules.max_quote_sentences:
+        if span is not None and _is_short(text, *span, rules):
             return QuoteMatch(quote, passage, *span)
+    plain_quote = plain_marks(quote)
+    for passage, text in sources.items():
+        plain = plain_marks(text)
+        # Where neither has such a mark, nothing is new. Lengths are kept, so that a range is one of the passage itself.
+        if plain is text and plain_quote == quote:
+            continue
+        span = find_quote(plain_quote, plain)
+        if span is not None and _is_short(text, *span, rules):
+            return QuoteMatch(quote, passage, *span, is_verbatim=False)
     return None
+
+
+def _is_short(text: str, first: int, last: int, rules: QuoteRules) -> bool:
+    """Whether a range overlaps no more sentences than a quote may."""
+    overlapped = [start for start, end in passage_ranges(text) if start < last and first < end]
+    return len(overlapped) <= rules.max_quote_sentences
 
 
 class Evidence(NamedTuple):
@@ -103,73 +119,82 @@ class Evidence(NamedTuple):
 
     counted: ids of the passages that count. invented: number of ids that do not exist. matches: the valid quotes. quote:
     Q, the share of the distinct quotes that are valid wherever they were given. texts: of the cited passages by id.
+    verbatim: whether only quotes count, in Q and C, that match without `plain_marks`.
     """
 
     counted: tuple[str, ...]
     invented: int
-    matches: tuple[QuoteMatch, ...]
+    matches: list[QuoteMatch]
     quote: float
     texts: Mapping[str, str | None]
+    verbatim: bool
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Evidence:
+    def of(cls, entries: Sequence[Entry], verbatim: bool) -> Evidence:
         """Join entries. A repeated quote counts once, so that repeating a true one does not make up for a false one."""
-        counted: dict[str, None] = {}
         texts: dict[str, str | None] = {}
+        counted: dict[str, str] = {}
         valid: dict[str, bool] = {}
         matches: dict[tuple[str, str], QuoteMatch] = {}
         for entry in entries:
-            counted.update(dict.fromkeys(entry.counted))
             texts.update(entry.texts)
+            counted.update(entry.sources)
             for key, match in entry.quotes:
-                valid[key] = match is not None and valid.get(key, True)
-                if match is not None:
-                    matches.setdefault((key, match.passage), match)
+                if match is None:
+                    valid[key] = False
+                    continue
+                valid[key] = valid.get(key, True) and (match.is_verbatim or not verbatim)
+                matches.setdefault((key, match.passage), match)
         quote = sum(valid.values()) / len(valid) if valid else 0.0
-        invented = sum([text is None for text in texts.values()])
-        return cls(tuple(counted), invented, tuple(matches.values()), quote, texts)
+        invented = list(texts.values()).count(None)
+        return cls(tuple(counted), invented, list(matches.values()), quote, texts, verbatim)
 
 
-def evidence_f1(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
-    """E: F1 of the cited passages. An id that does not exist lowers precision.
+def evidence_f1(counted: Collection[str], invented: int, gold: ClaimGold, rules: QuoteRules) -> float:
+    """E: F1 of the cited passages that count. Ids that do not exist lower precision.
 
     One that was not read is ignored in the paper's components, and statement by statement counted as if it were invented.
     """
     passages = gold.passages or gold.nearest
-    correct = len(passages.intersection(evidence.counted))
+    correct = len(passages.intersection(counted))
     if not correct:
         return 0.0
     required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
-    precision = correct / (len(evidence.counted) + evidence.invented)
+    precision = correct / (len(counted) + invented)
     recall = min(1.0, correct / required)
     return 2 * precision * recall / (precision + recall)
 
 
 def coverage(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
     """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
-    # Overlaps are summed over the union of the quotes, so that a character that is quoted twice counts once. Of the
-    # sentences that show a silence any one suffices.
     quoted: dict[str, list[Range]] = {}
     for match in evidence.matches:
-        quoted.setdefault(match.passage, []).append((match.start, match.end))
-    merged = {passage: merge_ranges(ranges) for passage, ranges in quoted.items()}
-
-    def is_covered(fact: GoldFact) -> bool:
-        ranges = merged.get(fact.passage, [])
-        if overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
-            return True
-        # A sentence may occur twice in a passage, and a quote matches its first occurrence.
-        text = (evidence.texts[fact.passage] or "") if ranges else ""
-        return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
-
-    targets = gold.facts or gold.nearest_sentences
-    covered = [fact for fact in targets if is_covered(fact)]
-    length = sum(end - start for ranges in merged.values() for start, end in ranges)
-    if not covered or not length:
+        if match.is_verbatim or not evidence.verbatim:
+            quoted.setdefault(match.passage, []).append((match.start, match.end))
+    # The union of the quotes, so that a character that is quoted twice counts once. Of the sentences that show a silence
+    # any one suffices.
+    merged = {passage: ranges if len(ranges) == 1 else merge_ranges(ranges) for passage, ranges in quoted.items()}
+    covered = []
+    for fact in gold.facts or gold.nearest_sentences:
+        ranges = quoted.get(fact.passage)
+        # Most quotes are a fact as it is.
+        if ranges and ((fact.start, fact.end) in ranges or _is_covered(fact, merged[fact.passage], evidence, rules)):
+            covered.append(fact)
+    if not covered:
         return 0.0
-    share = len(covered) / len(targets) if gold.facts else 1.0
-    expected = sum(fact.end - fact.start for fact in (gold.facts or covered))
+    share = len(covered) / len(gold.facts) if gold.facts else 1.0
+    length = sum([end - start for ranges in merged.values() for start, end in ranges])
+    expected = sum([fact.end - fact.start for fact in gold.facts or covered])
     return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
+
+
+def _is_covered(fact: GoldFact, ranges: Sequence[Range], evidence: Evidence, rules: QuoteRules) -> bool:
+    """Whether disjoint ranges of its passage cover enough of a fact."""
+    if overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
+        return True
+    # A sentence may occur twice in a passage, and a quote matches its first occurrence.
+    text = evidence.texts[fact.passage] or ""
+    return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
 
 
 def merge_ranges(ranges: Sequence[Range]) -> list[Range]:

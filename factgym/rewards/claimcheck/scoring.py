@@ -36,7 +36,9 @@ The default, `judged`, is ours too, as v2 looks at the final verdict alone. It s
     R reason      share of the statements with the right status, evidence and a reason that holds
 
 An entry belongs to the statement with which it shares most words, if it shares half of them; entries that disagree have a
-wrong status, those that belong to none count as further statements without credit. A final verdict counts if it follows
+wrong status, those that belong to none count as further statements without credit. A quote may have a keyboard's
+quotation marks, apostrophes and hyphens for typographic ones and the other way round (`plain_marks`), as models write
+them so; nothing else in it may differ, and the paper's components compare as ever. A final verdict counts if it follows
 from the statuses (`final_verdict`). Of a reason its presence and its quotations are checked.
 
 Chosen on 200 tasks of train splits; the guide has the numbers. Losses at the odds of a guess make its expected value zero;
@@ -56,7 +58,7 @@ from typing import Any
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.strict_json import in_json
-from factgym.corpora.text import find_quote, fold, terms
+from factgym.corpora.text import find_quote, fold, plain_marks, terms
 from factgym.datasets.claims import STATUSES, final_verdict
 from factgym.rewards.claimcheck.evidence import (
     DEFAULT_RULES,
@@ -174,7 +176,7 @@ def score_submission(
     if submission is None:
         return NO_SUBMISSION
     entries = read_entries(submission, text_of, frozenset(read), rules)
-    evidence = Evidence.of(entries)
+    evidence = Evidence.of(entries, verbatim=True)
     span, is_marked = _span_f1(submission["claims"], gold)
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
@@ -182,7 +184,7 @@ def score_submission(
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
-        "evidence": evidence_f1(evidence, gold, rules),
+        "evidence": evidence_f1(evidence.counted, evidence.invented, gold, rules),
         "quote": evidence.quote,
         "coverage": coverage(evidence, gold, rules),
         "span": span,
@@ -197,7 +199,7 @@ def score_submission(
     validity = components["evidence"] * components["quote"] * components["coverage"]
     gates = {"evidence_weight": weight, "validity": validity, "grounding": by_statement["grounding"]}
     cited = tuple(dict.fromkeys([id_ for entry in entries for id_ in entry.texts]))
-    return ClaimScore(components, gates, cited, counted, evidence.matches)
+    return ClaimScore(components, gates, cited, counted, tuple(evidence.matches))
 
 
 def _score_statements(
@@ -207,10 +209,10 @@ def _score_statements(
     groups, unmatched = _match_statements(entries, gold.statements)
     grounding = statuses = reasons = 0.0
     for statement, group in zip(gold.statements, groups, strict=True):
-        evidence = Evidence.of(group)
+        evidence = Evidence.of(group, verbatim=False)
         # Ids that were listed but not opened show nothing: with those that do not exist they lower precision.
         unfounded = len(evidence.texts) - len(evidence.counted)
-        share = evidence_f1(evidence._replace(invented=unfounded), statement, rules) * evidence.quote
+        share = evidence_f1(evidence.counted, unfounded, statement, rules) * evidence.quote
         share *= coverage(evidence, statement, rules) if share else 0.0
         share *= rules.silence_share if statement.nearest else 1.0
         is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
@@ -250,9 +252,12 @@ def _match_statements(entries: Sequence[Entry], statements: Sequence[ClaimGold])
     unmatched: set[str] = set()
     for entry in entries:
         own = _word_bag(entry.claim["claim"])
-        overlaps = [_word_f1(own, expected) for expected in words]
-        best = overlaps.index(max(overlaps))
-        if overlaps[best] and len(own & words[best]) >= _SAME_STATEMENT * len(own):
+        if own in words:
+            best = words.index(own)
+        else:
+            overlaps = [_word_f1(own, expected) for expected in words]
+            best = overlaps.index(max(overlaps))
+        if own and len(own & words[best]) >= _SAME_STATEMENT * len(own):
             groups[best].append(entry)
             joined[best] |= own
         else:
@@ -282,13 +287,13 @@ def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int
 
 def _reason_holds(reason: str, texts: Sequence[str]) -> bool:
     """Whether a reason is given and its words in quotation marks occur in one of the texts, ignoring case."""
-    quoted = [fold(words).casefold().strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
+    quoted = [_fold_case(words).strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
     return bool(reason.strip()) and all(any(words in _fold_case(text) for text in texts) for words in quoted)
 
 
 @lru_cache(maxsize=2048)
 def _fold_case(text: str) -> str:
-    return fold(text).casefold()
+    return fold(plain_marks(text)).casefold()
 
 
 def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
@@ -346,10 +351,11 @@ def span_credits(
         readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
         each = uncredited.pop(name) / len(readers) if readers and name in uncredited else 0.0
         spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
-    located = (in_json(match.quote, text) for match in score.quotes)
-    ranges = [quote_range for quote_range in located if quote_range is not None]
-    if ranges:
-        each = sum(uncredited.pop(name, 0.0) for name in ("quote", "coverage", "quoted")) / len(ranges)
-        spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
+    located = [(match.is_verbatim, in_json(match.quote, text)) for match in score.quotes]
+    for names, verbatim in ((("quote", "coverage"), True), (("quoted",), False)):
+        ranges = [span for is_verbatim, span in located if span and (is_verbatim or not verbatim)]
+        if ranges:
+            each = sum([uncredited.pop(name, 0.0) for name in names]) / len(ranges)
+            spans += [SpanCredit(submission, start, end, each) for start, end in ranges if each]
     spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
     return tuple(credit for credit in spans if credit.value)

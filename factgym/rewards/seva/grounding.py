@@ -39,7 +39,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from factgym.corpora.sentences import sentences
-from factgym.corpora.text import STOP_WORDS, fold
+from factgym.corpora.text import STOP_WORDS, fold, plain_marks
 from factgym.rewards.seva.output import JUDGMENTS, LABELS, NOT_FOUND, STATUSES, Label, SevaOutput, text_in
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def word_offsets(text: str) -> tuple[list[str], list[int]]:
     """Return the folded words of a text, and the offset at which each begins."""
     if "B-" in text:
         text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
+    text = plain_marks(text)
     if text.isascii():
         return _ASCII_WORD.findall(text.lower()), [match.start() for match in _ASCII_WORD.finditer(text)]
     words: list[str] = []
