@@ -91,7 +91,6 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     return "".join(folded), offsets
 
 
-@lru_cache(maxsize=4096)
 def plain_marks(text: str) -> str:
     """Return the text with curly quotation marks and apostrophes, hyphens and dashes as a keyboard has them; of the same length."""
     return text if text.isascii() else text.translate(_PLAIN_MARKS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from factgym.corpora.sentences import passage_ranges
@@ -98,7 +99,7 @@ def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> Q
             return QuoteMatch(quote, passage, *span)
     plain_quote = plain_marks(quote)
     for passage, text in sources.items():
-        plain = plain_marks(text)
+        plain = _plain_source(text)
         # Where neither has such a mark, nothing is new. Lengths are kept, so that a range is one of the passage itself.
         if plain is text and plain_quote == quote:
             continue
@@ -106,6 +107,11 @@ def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> Q
         if span is not None and _is_short(text, *span, rules):
             return QuoteMatch(quote, passage, *span, is_verbatim=False)
     return None
+
+
+_plain_source = lru_cache(maxsize=1024)(
+    plain_marks
+)  # a hostile verdict has 128 quotes, each looked for in 16 passages
 
 
 def _is_short(text: str, first: int, last: int, rules: QuoteRules) -> bool:

@@ -35,7 +35,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from factgym.corpora.sentences import sentences
@@ -62,26 +61,38 @@ _MAX_ENTRIES = 64
 """As many entries of a list as the schema allows are read."""
 
 
-def word_offsets(text: str) -> tuple[list[str], list[int]]:
+def _words(text: str) -> list[str]:
+    """Return the folded words of a text."""
+    text = _plain(text)
+    return _ASCII_WORD.findall(text.lower()) if text.isascii() else [word for word, _ in _folded_words(text)]
+
+
+def _word_offsets(text: str) -> tuple[list[str], list[int]]:
     """Return the folded words of a text, and the offset at which each begins."""
-    if "B-" in text:
-        text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
-    text = plain_marks(text)
+    text = _plain(text)
     if text.isascii():
         return _ASCII_WORD.findall(text.lower()), [match.start() for match in _ASCII_WORD.finditer(text)]
-    words: list[str] = []
-    offsets: list[int] = []
+    pairs = list(_folded_words(text))
+    return [word for word, _ in pairs], [offset for _, offset in pairs]
+
+
+def _folded_words(text: str) -> Iterator[tuple[str, int]]:
     for match in _WORD.finditer(text):
-        folded = [match[0].lower()] if match[0].isascii() else _WORD.findall(fold(match[0]).casefold())
-        words += folded
-        offsets += [match.start()] * len(folded)
-    return words, offsets
+        for word in [match[0].lower()] if match[0].isascii() else _WORD.findall(fold(match[0]).casefold()):
+            yield word, match.start()
+
+
+def _plain(text: str) -> str:
+    """Return a text of the same length without bracket tags and typographic marks, which often leaves plain ASCII."""
+    if "B-" in text:
+        text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
+    return plain_marks(text)
 
 
 def occurs(quote: str, text: str) -> bool:
     """Return whether a quote has a word and occurs in a text, both as sequences of words."""
     phrase = _phrase(quote)
-    return bool(phrase.keys) and phrase.joined in _join(word_offsets(text)[0])
+    return bool(phrase.keys) and phrase.joined in _join(_words(text))
 
 
 def _join(words: Iterable[str]) -> str:
@@ -104,59 +115,63 @@ class _Phrase(NamedTuple):
 @lru_cache(maxsize=4096)
 def _phrase(text: str) -> _Phrase:
     """Split a text of an entry into words; the two lists of an output often share them."""
-    words, _ = word_offsets(text[:_MAX_TEXT_CHARS])
+    words = _words(text[:_MAX_TEXT_CHARS])
     return _Phrase(_join(words), frozenset(map(_key, words)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordText:
-    """A text as words. joined: between single spaces. keys: of the content words by index; of all, if there are none."""
+    """A text as words. joined: between single spaces. keys: of the content words by index; of all, if there are none.
 
-    words: list[str]
+    content, vocabulary: indices and keys of these.
+    """
+
     joined: str
-    offsets: list[int]
     keys: dict[int, str]
+    content: frozenset[int]
+    vocabulary: frozenset[str]
 
     @classmethod
-    def of(cls, text: str) -> WordText:
-        """Split a text into words."""
-        words, offsets = word_offsets(text)
+    def of(cls, words: list[str]) -> WordText:
+        """Find the content words."""
         content = {index: _key(word) for index, word in enumerate(words) if word not in STOP_WORDS}
-        return cls(words, _join(words), offsets, content or dict(enumerate(map(_key, words))))
+        keys = content or dict(enumerate(map(_key, words)))
+        return cls(_join(words), keys, frozenset(keys), frozenset(keys.values()))
 
-    def find_all(self, phrase: str) -> Iterator[range]:
-        """Yield the word indices of each occurrence of a phrase between spaces."""
+    def find_all(self, phrase: str, limit: int | None = None) -> list[range]:
+        """Return the word indices of the first occurrences of a phrase between spaces, of all for None."""
         # Word search as substring search between single spaces: a match begins at the space before a word, so the
         # number of spaces before it is the word's index. Spaces are counted from match to match, which is linear in
         # all.
-        size, position, index = phrase.count(" ") - 1, 0, 0
-        while size > 0 and (start := self.joined.find(phrase, position)) >= 0:
-            index += self.joined.count(" ", position, start)
-            yield range(index, index + size)
+        size, position, index, joined = phrase.count(" ") - 1, 0, 0, self.joined
+        occurrences: list[range] = []
+        start = joined.find(phrase) if size > 0 else -1
+        while start >= 0 and len(occurrences) != limit:
+            index += joined.count(" ", position, start)
+            occurrences.append(range(index, index + size))
             position, index = start + 1, index + 1
-
-    def between(self, start: int, end: int) -> range:
-        """Return the indices of the words that begin in a range of the text."""
-        return range(bisect_left(self.offsets, start), bisect_left(self.offsets, end))
+            start = joined.find(phrase, position)
+        return occurrences
 
 
-_folded_claim = lru_cache(maxsize=512)(WordText.of)  # the G outputs of a group share claim and source
+@lru_cache(maxsize=512)  # the G outputs of a group share claim and source
+def _folded_claim(text: str) -> WordText:
+    return WordText.of(_words(text))
 
 
 @lru_cache(maxsize=4096)
 def _named_words(part: str, claim: WordText) -> frozenset[int]:
     """Return the indices of the claim's words in all occurrences of a part of it."""
-    return frozenset([index for occurrence in claim.find_all(part) for index in occurrence])
+    return frozenset[int]().union(*claim.find_all(part))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Source:
-    """A source. deciding: keys of the content words that decide, by index. vocabulary: keys of all content words."""
+    """A source. deciding: keys of the content words that decide, by index, and deciding_count different ones."""
 
     text: WordText
     deciding: dict[int, str]
     deciding_count: int
-    vocabulary: frozenset[str]
 
 
 def nearest_sentences(claim: str, source: str) -> list[Range]:
@@ -165,15 +180,14 @@ def nearest_sentences(claim: str, source: str) -> list[Range]:
     These share at least half as many content words with the claim as the nearest one, or a word that no nearer one has:
     the parts of a claim may be decided in different places.
     """
-    return _nearest_sentences(_folded_claim(claim), source, WordText.of(source))
+    return _nearest_sentences(_folded_claim(claim), source, *_word_offsets(source))
 
 
-def _nearest_sentences(claim: WordText, source: str, text: WordText) -> list[Range]:
-    keys = set(claim.keys.values())
+def _nearest_sentences(claim: WordText, source: str, words: list[str], offsets: list[int]) -> list[Range]:
     parts = sentences(source) or [(0, len(source))]
     # No word crosses the end of a sentence, so that the words of one are a slice of the words of the text.
-    indices = [text.between(start, end) for start, end in parts]
-    shared = [keys.intersection(map(_key, text.words[part.start : part.stop])) for part in indices]
+    indices = [_words_between(offsets, part) for part in parts]
+    shared = [claim.vocabulary.intersection(map(_key, words[part.start : part.stop])) for part in indices]
     order = sorted(range(len(parts)), key=lambda index: -len(shared[index]))
     nearest, covered = [], set[str]()
     for index in order:
@@ -183,44 +197,60 @@ def _nearest_sentences(claim: WordText, source: str, text: WordText) -> list[Ran
     return nearest
 
 
+def _words_between(offsets: list[int], part: Range) -> range:
+    """Return the indices of the words that begin in a range of the text."""
+    return range(bisect_left(offsets, part[0]), bisect_left(offsets, part[1]))
+
+
 @lru_cache(maxsize=128)
 def _folded_source(source: str, claim: str, evidence: tuple[Range, ...], with_nearest: bool) -> _Source:
-    text = WordText.of(source)
-    nearest = _nearest_sentences(_folded_claim(claim), source, text) if with_nearest or not evidence else ()
-    indices = {index for start, end in (*evidence, *nearest) for index in text.between(start, end)}
-    deciding = {index: text.keys[index] for index in indices & text.keys.keys()}
-    return _Source(text, deciding, len(set(deciding.values())), frozenset(text.keys.values()))
-
-
-class _Quote(NamedTuple):
-    """A quote in its source. keys: of its content words; deciding: of those that decide."""
-
-    keys: frozenset[str]
-    deciding: frozenset[str]
+    words, offsets = _word_offsets(source)
+    text = WordText.of(words)
+    nearest = _nearest_sentences(_folded_claim(claim), source, words, offsets) if with_nearest or not evidence else ()
+    indices = set[int]().union(*[_words_between(offsets, part) for part in (*evidence, *nearest)])
+    deciding = {index: text.keys[index] for index in indices & text.content}
+    return _Source(text, deciding, len(set(deciding.values())))
 
 
 @lru_cache(maxsize=4096)
-def _find_quote(quote: str, source: _Source) -> _Quote:
-    """Return the words of the first occurrences of a quote in a source; the two lists of an output often share quotes."""
-    occurrences = islice(source.text.find_all(quote), _MAX_OCCURRENCES)
-    indices = {index for occurrence in occurrences for index in occurrence}
-    keys, deciding = (
-        frozenset([words[index] for index in indices & words.keys()]) for words in (source.text.keys, source.deciding)
-    )
-    return _Quote(keys, deciding)
+def _quoted_words(quote: str, source: _Source, only_deciding: bool) -> frozenset[str]:
+    """Return the keys of the content words in the first occurrences of a quote in a source, or of those that decide."""
+    keys = source.deciding if only_deciding else source.text.keys
+    occurrences = source.text.find_all(quote, _MAX_OCCURRENCES)
+    return frozenset([keys[index] for occurrence in occurrences for index in occurrence if index in keys])
 
 
 class _Entry(NamedTuple):
-    """An alignment or a step that counts: indices of the claim's words that it covers, keys of the deciding words it quotes.
+    """An alignment or a step as written. data: None where it is no object. part, quote: its texts about claim and source."""
 
-    part, explanation: as words.
+    data: dict[str, Any] | None
+    part: str
+    quote: str
+    part_phrase: _Phrase
+    quote_phrase: _Phrase
+
+
+def _read_entries(entries: list[Any], part_key: str, quote_key: str) -> list[_Entry]:
+    """Return the first entries of a list."""
+    read = []
+    for entry in entries[:_MAX_ENTRIES]:
+        data = entry if isinstance(entry, dict) else None
+        part, quote = (text_in(data, part_key).strip(), text_in(data, quote_key).strip()) if data else ("", "")
+        read.append(_Entry(data, part, quote, _phrase(part), _phrase(quote)))
+    return read
+
+
+class _Counted(NamedTuple):
+    """The entries of a list that count.
+
+    covered: indices of the claim's content words. quoted: keys of the deciding words. has_negative: whether a status or a
+    judgment is negative. different: number of different steps.
     """
 
-    covered: frozenset[int]
-    quoted: frozenset[str]
-    is_negative: bool
-    part: str
-    explanation: str
+    covered: set[int]
+    quoted: set[str]
+    has_negative: bool
+    different: int = 0
 
 
 def grounded_scores(
@@ -235,117 +265,129 @@ def grounded_scores(
     """Return the grounded components and the gate. label: the one that the output predicts; evidence: the gold ranges."""
     claim = _folded_claim(claim_text)
     source = _folded_source(source_text, claim_text, tuple(evidence), with_nearest)
-    alignments = list(_counted_alignments(output.alignments, claim, source, rules))
-    steps = list(_counted_steps(output.chain, claim, source, rules))
-    new_alignments = _share_new(output.alignments, "claim_span", "source_span", claim, source)
-    new_steps = _share_new(output.chain, "claim_part", "source_evidence", claim, source)
+    alignment_list, chain = output.alignments, output.chain
+    written_alignments = _read_entries(alignment_list, "claim_span", "source_span")
+    written_steps = _read_entries(chain, "claim_part", "source_evidence")
+    alignments = _count_alignments(written_alignments, claim, source, rules)
+    steps = _count_steps(written_steps, claim, source, rules)
     # Distinct words: repetitions of a word count once.
-    quoted = frozenset[str]().union(*(entry.quoted for entry in (*alignments, *steps)))
+    quoted = len(alignments.quoted | steps.quoted)
     needed = min(rules.full_evidence_words, (source.deciding_count + 1) // 2)
-    share = min(1.0, len(quoted) / needed) if len(quoted) >= min(2, needed) > 0 else 0.0
-    # Different steps are about different parts and have different explanations.
-    different = min(len({step.part for step in steps}), len({step.explanation for step in steps}))
-    bonus = rules.length_bonus * min(1.0, different / rules.full_grounded_steps)
+    share = min(1.0, quoted / needed) if quoted >= min(2, needed) > 0 else 0.0
+    bonus = rules.length_bonus * min(1.0, steps.different / rules.full_grounded_steps)
+    new_alignments = _share_new(written_alignments, len(alignment_list), claim, source)
+    new_steps = _share_new(written_steps, len(chain), claim, source)
     components = {
         "grounded_alignment": share * new_alignments * _coverage(alignments, claim, rules),
         "grounded_chain": share * new_steps * ((1.0 - rules.length_bonus) * _coverage(steps, claim, rules) + bonus),
     }
     # The gate: a positive label follows if no entry at all is negative and no error is named, a negative one if a counting
     # entry is negative.
-    if label is None or not steps:
+    if label is None or not steps.different:
         consistent = False
     elif label != LABELS[0]:
-        consistent = any(entry.is_negative for entry in (*alignments, *steps))
+        consistent = alignments.has_negative or steps.has_negative
     else:
-        negatives = (("status", STATUSES[1:], output.alignments), ("judgment", JUDGMENTS[1:], output.chain))
-        consistent = output.error_type is None and not any(
-            isinstance(entry, dict) and isinstance(entry.get(key), str) and entry[key] in values
-            for key, values, entries in negatives
-            for entry in entries
+        consistent = not (
+            output.error_type is not None
+            or _has_value(alignment_list, "status", STATUSES[1:])
+            or _has_value(chain, "judgment", JUDGMENTS[1:])
         )
     return components, share if consistent else 0.0
 
 
-def _coverage(entries: Iterable[_Entry], claim: WordText, rules: SevaRules) -> float:
+def _has_value(entries: list[Any], key: str, values: Sequence[str]) -> bool:
+    """Whether an entry of the whole list has one of the values under a key."""
+    for entry in entries:
+        value = entry.get(key) if isinstance(entry, dict) else None
+        if isinstance(value, str) and value in values:
+            return True
+    return False
+
+
+def _coverage(counted: _Counted, claim: WordText, rules: SevaRules) -> float:
     """Return the share of the content words that the entries cover, relative to the share that earns everything."""
-    if not claim.keys:
-        return 0.0
-    covered = frozenset[int]().union(*(entry.covered for entry in entries))
-    return min(1.0, len(covered) / len(claim.keys) / rules.full_coverage)
+    return min(1.0, len(counted.covered) / len(claim.keys) / rules.full_coverage) if claim.keys else 0.0
 
 
-def _share_new(entries: list[Any], claim_key: str, source_key: str, claim: WordText, source: _Source) -> float:
+def _share_new(entries: list[_Entry], total: int, claim: WordText, source: _Source) -> float:
     """Return the share of the entries that name a word of the claim, or a content word of the source, for the first time."""
     # Novelty by coverage: wording is free, so a repetition shows in what an entry is about and not in how it reads.
     named, count = set[int | str](), 0
-    for entry in entries[:_MAX_ENTRIES]:
-        part, quote = (
-            text_in(entry, key).strip() if isinstance(entry, dict) else "" for key in (claim_key, source_key)
-        )
-        phrase = _phrase(part)
-        words: set[int | str] = set(_named_words(phrase.joined, claim) or _indices(claim, phrase.keys))
+    for _, _, quote, part_phrase, quote_phrase in entries:
+        words: set[int | str] = set(_named_words(part_phrase.joined, claim) or _indices(claim, part_phrase.keys))
         if quote != NOT_FOUND:
-            words |= source.vocabulary & _phrase(quote).keys
-        count += not words <= named
-        named |= words
-    return count / len(entries) if entries else 1.0
+            words |= source.text.vocabulary & quote_phrase.keys
+        if not words <= named:
+            count += 1
+            named |= words
+    return count / total if total else 1.0
 
 
-def _indices(claim: WordText, keys: frozenset[str]) -> frozenset[int]:
+def _indices(claim: WordText, keys: frozenset[str]) -> list[int]:
     """Return the indices of the claim's content words with these keys."""
-    return frozenset([index for index, key in claim.keys.items() if key in keys])
+    return [index for index, key in claim.keys.items() if key in keys]
 
 
-def _bears(phrase: str, keys: Iterable[str], source: _Source) -> frozenset[str] | None:
-    """Return the keys of the deciding words that a quote holds; None for a quote that does not bear on the part of the claim with `keys`."""
-    quote = _find_quote(phrase, source)
-    return quote.deciding if quote.deciding or not quote.keys.isdisjoint(keys) else None
+def _bears(quote: str, covered: Iterable[int], claim: WordText, source: _Source) -> frozenset[str] | None:
+    """Return the keys of the deciding words that a quote holds; None for a quote that does not bear on the part of the claim."""
+    deciding = _quoted_words(quote, source, only_deciding=True)
+    if deciding or not _quoted_words(quote, source, only_deciding=False).isdisjoint(map(claim.keys.get, covered)):
+        return deciding
+    return None
 
 
-def _counted_alignments(entries: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
-    for entry in entries[:_MAX_ENTRIES]:
-        status = entry.get("status") if isinstance(entry, dict) else None
+def _count_alignments(entries: list[_Entry], claim: WordText, source: _Source, rules: SevaRules) -> _Counted:
+    all_covered, all_quoted, has_negative = set[int](), set[str](), False
+    min_chars, max_claim, max_source = rules.min_span_chars, rules.max_claim_span_chars, rules.max_source_span_chars
+    for data, claim_span, source_span, part_phrase, quote_phrase in entries:
+        status, part = data.get("status") if data else None, part_phrase.joined
         if not isinstance(status, str) or status not in STATUSES:
             continue
-        claim_span, source_span = text_in(entry, "claim_span").strip(), text_in(entry, "source_span").strip()
-        part = _phrase(claim_span).joined
-        if part not in claim.joined or not rules.min_span_chars <= len(claim_span) <= rules.max_claim_span_chars:
+        if part not in claim.joined or not min_chars <= len(claim_span) <= max_claim:
             continue
-        covered = _named_words(part, claim) & claim.keys.keys()
+        covered = _named_words(part, claim) & claim.content
         quoted: frozenset[str] | None = None
         if status == "not_found":
             if source_span == NOT_FOUND and part not in source.text.joined:
                 quoted = frozenset()
-        elif rules.min_span_chars <= len(source_span) <= rules.max_source_span_chars and (
-            status == "match" or part != _phrase(source_span).joined
-        ):
-            quoted = _bears(_phrase(source_span).joined, [claim.keys[index] for index in covered], source)
+        elif min_chars <= len(source_span) <= max_source and (status == "match" or part != quote_phrase.joined):
+            quoted = _bears(quote_phrase.joined, covered, claim, source)
         if quoted is not None:
-            yield _Entry(covered, quoted, status != "match", part, "")
+            all_covered |= covered
+            all_quoted |= quoted
+            has_negative |= status != "match"
+    return _Counted(all_covered, all_quoted, has_negative)
 
 
-def _counted_steps(steps: list[Any], claim: WordText, source: _Source, rules: SevaRules) -> Iterator[_Entry]:
-    vocabulary = frozenset(claim.keys.values())
-    for step in steps[:_MAX_ENTRIES]:
-        judgment = step.get("judgment") if isinstance(step, dict) else None
-        if not isinstance(judgment, str) or judgment not in JUDGMENTS:
+def _count_steps(entries: list[_Entry], claim: WordText, source: _Source, rules: SevaRules) -> _Counted:
+    all_covered, all_quoted, has_negative = set[int](), set[str](), False
+    parts, explanations = set[str](), set[str]()
+    for data, part, evidence, part_phrase, quote_phrase in entries:
+        judgment = data.get("judgment") if data else None
+        if data is None or not isinstance(judgment, str) or judgment not in JUDGMENTS:
             continue
-        part, explanation, evidence = (
-            text_in(step, key).strip() for key in ("claim_part", "explanation", "source_evidence")
-        )
-        named = vocabulary & _phrase(explanation).keys
-        lengths = rules.min_explanation_chars, rules.max_explanation_chars
-        if len(part) < rules.min_span_chars or not lengths[0] <= len(explanation) <= lengths[1] or not named:
+        explanation = text_in(data, "explanation").strip()
+        if len(part) < rules.min_span_chars or not (
+            rules.min_explanation_chars <= len(explanation) <= rules.max_explanation_chars
+        ):
             continue
-        words = _phrase(explanation).joined
-        if claim.joined in words and source.text.joined in words:
+        phrase = _phrase(explanation)
+        if claim.vocabulary.isdisjoint(phrase.keys):
             continue
-        named |= vocabulary & _phrase(part).keys
+        if claim.joined in phrase.joined and source.text.joined in phrase.joined:
+            continue
+        covered = _indices(claim, phrase.keys | part_phrase.keys)
         quoted: frozenset[str] | None = None
         if evidence == NOT_FOUND:
             quoted = frozenset() if judgment != "supported" else None
         elif len(evidence) >= rules.min_evidence_chars:
-            quoted = _bears(_phrase(evidence).joined, named, source)
+            quoted = _bears(quote_phrase.joined, covered, claim, source)
         if quoted is not None:
-            covered = _indices(claim, named)
-            yield _Entry(covered, quoted, judgment != "supported", part, explanation)
+            all_covered.update(covered)
+            all_quoted |= quoted
+            has_negative |= judgment != "supported"
+            parts.add(part)
+            explanations.add(explanation)
+    # Different steps are about different parts and have different explanations.
+    return _Counted(all_covered, all_quoted, has_negative, min(len(parts), len(explanations)))
