@@ -108,12 +108,16 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
     Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
     """
-    folded = _fold_source(text)
     at = text.find(quote)
     # A part of a folded text is folded too (normal forms are closed under substrings) but for a space at its ends.
-    if at >= 0 and folded == text and quote and quote[0] != " " != quote[-1]:
+    if at >= 0 and _fold_source(text) == text and quote and quote[0] != " " != quote[-1]:
         return at, at + len(quote)
-    folded_quote = fold(quote)
+    return find_folded(fold(quote), text)
+
+
+def find_folded(folded_quote: str, text: str) -> tuple[int, int] | None:
+    """Return `find_quote` of a quote that is folded already."""
+    folded = _fold_source(text)
     at = folded.find(folded_quote) if folded_quote else -1
     if at < 0:
         return None

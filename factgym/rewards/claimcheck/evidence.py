@@ -6,13 +6,14 @@ Components E (`evidence_f1`), Q (`Evidence.quote`) and C (`coverage`) of the pap
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote, plain_marks
+from factgym.corpora.text import find_folded, find_quote, fold, plain_marks
 from factgym.datasets.claims import GoldFact
 from factgym.rewards.claimcheck.gold import ClaimGold, Range
 
@@ -81,7 +82,7 @@ def read_entries(
                 sources[id_] = text
         quotes = claim.get("quote", "")
         matched = [
-            (key, _match_quote(quote, sources, rules))
+            (key, _match_quote(quote, key if key.isascii() else fold(key), sources, rules))
             for quote in ([quotes] if isinstance(quotes, str) else quotes)
             if (key := " ".join(quote.split()))
         ]
@@ -89,19 +90,19 @@ def read_entries(
     return entries
 
 
-def _match_quote(quote: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
+def _match_quote(quote: str, folded: str, sources: Mapping[str, str], rules: QuoteRules) -> QuoteMatch | None:
     """Return a quote's range in the first passage in which it is valid: verbatim, else but for typographic marks."""
     if len(quote.strip()) < rules.min_quote_chars:
         return None
     for passage, text in sources.items():
-        span = find_quote(quote, text)
+        span = find_folded(folded, text)
         if span is not None and _is_short(text, *span, rules):
             return QuoteMatch(quote, passage, *span)
     plain_quote = plain_marks(quote)
     for passage, text in sources.items():
         plain = _plain_source(text)
         # Where neither has such a mark, nothing is new. Lengths are kept, so that a range is one of the passage itself.
-        if plain is text and plain_quote == quote:
+        if plain is text and plain_quote is quote:
             continue
         span = find_quote(plain_quote, plain)
         if span is not None and _is_short(text, *span, rules):
@@ -116,8 +117,15 @@ _plain_source = lru_cache(maxsize=1024)(
 
 def _is_short(text: str, first: int, last: int, rules: QuoteRules) -> bool:
     """Whether a range overlaps no more sentences than a quote may."""
-    overlapped = [start for start, end in passage_ranges(text) if start < last and first < end]
-    return len(overlapped) <= rules.max_quote_sentences
+    starts, ends = _sentence_bounds(text)
+    return bisect_left(starts, last) - bisect_right(ends, first) <= rules.max_quote_sentences
+
+
+@lru_cache(maxsize=8192)
+def _sentence_bounds(text: str) -> tuple[list[int], list[int]]:
+    """Return the starts of a passage's sentences, and their ends; both ascend, as sentences are disjoint."""
+    ranges = passage_ranges(text)
+    return [start for start, _ in ranges], [end for _, end in ranges]
 
 
 class Evidence(NamedTuple):

@@ -215,12 +215,13 @@ def _score_statements(
         share = evidence_f1(evidence.counted, unfounded, statement, rules) * evidence.quote
         share *= coverage(evidence, statement, rules) if share else 0.0
         share *= rules.silence_share if statement.nearest else 1.0
-        is_right = bool(group) and all(entry.claim["status"] == statement.verdict for entry in group)
+        given = {entry.claim["status"] for entry in group}
+        is_right = given == {statement.verdict}
         grounding += share
         # Gain and loss have the same factor: without evidence a status is worth 0 either way, and a guess among four
         # earns 1/4 - 3/4 * 1/3 = 0 times it. Of several statuses the dearest counts.
-        factors = [stakes.labels.get(entry.claim["status"], stakes.status) for entry in group] or [stakes.status]
-        statuses += share * (factors[0][0] if is_right else min(loss for _, loss in factors))
+        factors = [stakes.labels.get(status, stakes.status) for status in given] or [stakes.status]
+        statuses += share * (factors[0][0] if is_right else min([loss for _, loss in factors]))
         if is_right and share:
             texts = [statement.answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
             reasons += all(_reason_holds(entry.claim.get("reason", ""), texts) for entry in group)
@@ -349,8 +350,9 @@ def span_credits(
     uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2
     for name, correct in (("evidence", gold.passages or gold.nearest), ("read", gold.shown_by)):
         readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
-        each = uncredited.pop(name) / len(readers) if readers and name in uncredited else 0.0
-        spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
+        if readers and (share := uncredited.pop(name, 0.0)):
+            each = share / len(readers)
+            spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
     located = [(match.is_verbatim, in_json(match.quote, text)) for match in score.quotes]
     for names, verbatim in ((("quote", "coverage"), True), (("quoted",), False)):
         ranges = [span for is_verbatim, span in located if span and (is_verbatim or not verbatim)]
