@@ -36,12 +36,10 @@ _WORD = re.compile(r"\w++(?:(?<=\d)[.,](?=\d)\w++)*+")
 _GROUPED_NUMBER = re.compile(r"[0-9][.,][0-9]")
 _GROUPING = re.compile(r"(?<=[0-9])[.,](?=[0-9])")
 _TYPOGRAPHIC = "’‘“”–—…•\xa0"
-_PLAIN_MARKS = str.maketrans(
-    {
-        **dict.fromkeys("‘’‚‛′", "'"),
-        **dict.fromkeys("“”„‟″", '"'),
-        **dict.fromkeys("‐‑‒–—―−", "-"),
-    }
+_PLAIN_MARKS = (
+    *((mark, "'") for mark in "‘’‚‛′"),
+    *((mark, '"') for mark in "“”„‟″"),
+    *((mark, "-") for mark in "‐‑‒–—―−"),
 )
 _DECIMAL_POINT = "\x00"
 _ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in map(chr, range(128))} | {0: "."}
@@ -93,7 +91,10 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
 
 def plain_marks(text: str) -> str:
     """Return the text with curly quotation marks and apostrophes, hyphens and dashes as a keyboard has them; of the same length."""
-    return text if text.isascii() else text.translate(_PLAIN_MARKS)
+    if not text.isascii():
+        for mark, plain in _PLAIN_MARKS:  # a tenth of the time of `translate`
+            text = text.replace(mark, plain)
+    return text
 
 
 @lru_cache(maxsize=4096)

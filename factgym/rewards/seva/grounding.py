@@ -32,13 +32,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from factgym.corpora.sentences import sentences
-from factgym.corpora.text import STOP_WORDS, fold, plain_marks
+from factgym.corpora.text import STOP_WORDS, fold
 from factgym.rewards.seva.output import JUDGMENTS, LABELS, NOT_FOUND, STATUSES, Label, SevaOutput, text_in
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ Range = tuple[int, int]
 # A word keeps its combining marks. The possessive *+ gives up no character, so that a run of marks cannot backtrack.
 _WORD = re.compile(r"\w[\w\u0300-\u036f]*+")
 _ASCII_WORD = re.compile(r"\w+", re.ASCII)
+_WIDE_WORD = re.compile(r"[^\W\x00-\x7f]|[\u0300-\u036f]")
 _BRACKET_TAG = re.compile(r"-[LR][RSC]B-")
 # Stemming by truncation: one regular ending is cut, then five letters are compared ("attribution", "attributed"). A
 # policy's words and the source's pass through the same rule, so that it has to be consistent, not linguistic.
@@ -63,30 +64,32 @@ _MAX_ENTRIES = 64
 
 def _words(text: str) -> list[str]:
     """Return the folded words of a text."""
-    text = _plain(text)
-    return _ASCII_WORD.findall(text.lower()) if text.isascii() else [word for word, _ in _folded_words(text)]
+    text = _drop_tags(text)
+    return _ASCII_WORD.findall(text.lower()) if _has_ascii_words(text) else _word_offsets(text)[0]
 
 
 def _word_offsets(text: str) -> tuple[list[str], list[int]]:
     """Return the folded words of a text, and the offset at which each begins."""
-    text = _plain(text)
-    if text.isascii():
+    text = _drop_tags(text)
+    if _has_ascii_words(text):
         return _ASCII_WORD.findall(text.lower()), [match.start() for match in _ASCII_WORD.finditer(text)]
-    pairs = list(_folded_words(text))
-    return [word for word, _ in pairs], [offset for _, offset in pairs]
-
-
-def _folded_words(text: str) -> Iterator[tuple[str, int]]:
+    words: list[str] = []
+    offsets: list[int] = []
     for match in _WORD.finditer(text):
-        for word in [match[0].lower()] if match[0].isascii() else _WORD.findall(fold(match[0]).casefold()):
-            yield word, match.start()
+        folded = [match[0].lower()] if match[0].isascii() else _WORD.findall(fold(match[0]).casefold())
+        words += folded
+        offsets += [match.start()] * len(folded)
+    return words, offsets
 
 
-def _plain(text: str) -> str:
-    """Return a text of the same length without bracket tags and typographic marks, which often leaves plain ASCII."""
-    if "B-" in text:
-        text = _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text)
-    return plain_marks(text)
+def _has_ascii_words(text: str) -> bool:
+    """Whether no letter or digit is beyond ASCII, so that the words are the ASCII words, whatever other marks there are."""
+    return text.isascii() or not _WIDE_WORD.search(text)
+
+
+def _drop_tags(text: str) -> str:
+    """Return a text of the same length without the bracket tags of tokenised text."""
+    return _BRACKET_TAG.sub(lambda tag: " " * len(tag[0]), text) if "B-" in text else text
 
 
 def occurs(quote: str, text: str) -> bool:
