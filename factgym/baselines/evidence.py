@@ -18,6 +18,7 @@ from itertools import chain
 from typing import Any
 
 from factgym.corpora.corpus import Passage
+from factgym.corpora.numbers import ONES, TENS
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
 
@@ -36,8 +37,8 @@ MAX_TOKENS = 400
 """Limit on the tokens of a statement or sentence; further tokens are ignored."""
 
 _WORD = re.compile(r"[$€£]?\d++(?:[.,:]\d++)*+%?|[^\W\d_]++(?:['’][^\W\d_]++)*+")
-_SMALL_NUMBERS = {word: value for value, word in enumerate(PHRASES["words"]["small_numbers"].split())}
-_TENS = {word: value * 10 for value, word in enumerate(PHRASES["words"]["tens"].split(), 2)}
+_SMALL_NUMBERS = {word: value for value, word in enumerate(ONES)}
+_TENS = {word: value * 10 for value, word in enumerate(TENS, 2)}
 _FUNCTION_WORDS = frozenset(PHRASES["words"]["function"].split())
 """Words of modality, polarity, quantity or relation; `semantics` compares these."""
 _SUFFIXES: Sequence[str] = PHRASES["words"]["suffixes"].split()

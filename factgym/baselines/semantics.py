@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from factgym.baselines.evidence import PHRASES, Sentence, Statement, Token, alternatives
+from factgym.corpora.numbers import MONTHS
 
 Span = tuple[int, int]
 
@@ -142,7 +143,7 @@ def is_superseded(text: str) -> bool:
 
 # Quantities: numbers with their units, dates and frequencies
 
-_MONTHS = {name: str(number) for number, name in enumerate(PHRASES["words"]["months"].split(), 1)}
+_MONTHS = {name: str(number) for number, name in enumerate(MONTHS, 1)}
 _PERIODS: Mapping[str, tuple[int, str]] = PHRASES["quantities"]["periods"]
 """Period -> length and unit: hours or months."""
 _RATES: Mapping[str, str] = PHRASES["quantities"]["rates"]

@@ -164,6 +164,31 @@ def test_an_answer_is_judged_as_an_answer(question: str, answer: str, grounded: 
     assert is_grounded(question, answer, evidence) is grounded
 
 
+@pytest.mark.parametrize(
+    ("evidence", "answers", "inventions"),
+    [
+        ("Twenty people died.", ("20 people", "Twenty.", "20"), ("21 people", "Twenty-one.", "two hundred")),
+        ("It cost 1,500,000 euros.", ("1.5 million euros", "€1.5m", "one and a half million"), ("1.6 million", "1.5")),
+        ("On March 3rd it opened.", ("3 March", "March 3"), ("4 March", "3 May", "March 31st")),
+        ("The rate rose to 4.50 %.", ("4.5%", "4.5 per cent"), ("4.6%", "45%")),
+        ("Senators voted against it.", ("One of the senators.",), ("One senator.", "Two senators.")),
+        ("It was the third bridge.", ("the 3rd",), ("the 4th",)),
+        ("It was 2020-03-03.", ("3 March 2020",), ("3 March 2021", "5 March 2020")),
+    ],
+)
+def test_numbers_are_compared_as_values(evidence: str, answers: tuple[str, ...], inventions: tuple[str, ...]) -> None:
+    for answer in answers:
+        assert is_grounded("What is known of it?", answer, [evidence]), answer
+    for answer in inventions:
+        assert not is_grounded("What is known of it?", answer, [evidence]), answer
+
+
+def test_a_denial_inside_an_answer_is_a_word_of_it() -> None:
+    evidence = ["No record of a vote was kept.", "The volcano erupted."]
+    assert is_grounded("Who voted?", "There is no record.", evidence)
+    assert is_grounded("What erupted?", "A volcano.", evidence)
+
+
 def test_a_decision_needs_an_answer_that_says_something() -> None:
     pairs = [(question, "No answer could be found.") for question in GOLD.questions]
     for label, gate in (("Refuted", 0.0), ("Not Enough Evidence", 1.0)):
@@ -176,10 +201,11 @@ def test_a_label_given_without_a_look_earns_nothing_on_average_and_the_mean_is_c
 ) -> None:
     prior = dict(zip(LABELS, labels, strict=True))
     golds = [label for label, share in prior.items() for _ in range(round(100 * share))]
+    chance = sum(share * share for share in labels)
 
     def mean(given: list[str]) -> float:
         scored = [
-            informed_verdict(label, ProFactGold(("?",), ("?",), gold, prior=prior))
+            informed_verdict(label, ProFactGold(("?",), ("?",), gold, prior=prior, chance=chance))
             for label, gold in zip(given, golds, strict=True)
         ]
         return sum(scored) / len(scored)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.corpora.documents import read_folder
+from factgym.corpora.numbers import parse_number
 from factgym.generators.document_index import DocumentIndex
 from factgym.generators.perturbations.additions import can_join
 from factgym.generators.perturbations.adjuncts import drop_item, drop_limit, drop_purpose
@@ -24,7 +25,7 @@ from factgym.generators.perturbations.corruptions import corrupt as corrupt_stat
 from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.grammar import contains_words, in_main_clause, protected_spans, strip_full_stop
 from factgym.generators.perturbations.modals import rephrase_modal
-from factgym.generators.perturbations.numbers import parse_number, spell_number
+from factgym.generators.perturbations.numbers import spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
 

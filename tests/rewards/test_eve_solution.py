@@ -157,6 +157,19 @@ def test_without_gold_evidence_the_question_or_a_query_must_fit() -> None:
     assert scored("Molgrad", question="Where was Velk born?", **solution).gates["grounded"] == 1.0
 
 
+def test_another_form_of_the_answer_needs_the_evidence_that_holds_it() -> None:
+    """An accepted form that the gold evidence lacks is no way round the sentence, and no obstacle to it either."""
+    texts = [("byron", "Byron died of a fever. Byron died of a fever at Missolonghi in 1824. Mesolongi is a town.")]
+    golds = ("Missolonghi", "Mesolongi")
+    bare = "Byron died of a fever."
+    assert scored("Missolonghi", bare, golds=golds, texts=texts).gates["backed"] == 0.0
+    for form in golds:
+        assert scored(form, bare, golds=golds, texts=texts).gates["grounded"] == 0.5
+        assert scored(form, golds=golds, texts=texts).gates["grounded"] == 1.0
+    # Where no form occurs in the gold evidence, as in a comparison, what is near the gold is evidence.
+    assert scored("the poet", bare, golds="the poet", texts=texts).gates["grounded"] == 1.0
+
+
 def test_yes_needs_evidence_near_the_gold_where_there_is_one() -> None:
     question = "Did Byron die of a fever?"
     assert scored("yes", golds="yes", question=question).gates["grounded"] == 1.0

@@ -67,13 +67,13 @@ class ProFactEnv(Env[ProFactTask]):
     "noprocess" is the label alone. The default, "guarded", has the same three terms, each as a gain over play that does
     no work: questions and pairs earn (m - c) / (1 - c) of METEOR with precision and recall weighed alike, where c is the
     claim's own as a question; a pair counts only when its answer is grounded in evidence that was found for its
-    question (numbers all, other added words by half, a bare yes or no by evidence on the topic), and, if it adds more than
-    eight content words, has one of question or claim, and one more for every 40; or is exactly "No answer could be found."
-    after a search; the label earns Cohen's kappa: (right - its frequency in the training split) /
-    (1 - the sum of squared frequencies), which is 0 on average for every constant there: on AVeriTeC's dev claims always
-    "Refuted" earns .07, always "Supported" -.06. Questions and label count as far as
+    question (numbers and dates all, as values, other added words by half, a bare yes or no by evidence on the topic),
+    and, if it adds more than eight content words, has one of question or claim, and one more for every 40; or is exactly
+    "No answer could be found." after a search; the label earns (right - p) / (1 - chance), where p is its probability by the claim's words, names and
+    metadata alone: of generated claims 1/4, of claims in files by a classifier of the training split, cross-fitted there.
+    So what the claim gives away earns 0 on average, and the right labels 1. Questions and label count as far as
     questions were answered so, and a label other than Not Enough Evidence needs an answer that says something. The
-    range is about -1 to 3.5. The prompt states the rules. Credits lie on the message that earned each share.
+    range is about -1 to 3.5 for generated claims and -2 to 4 for AVeriTeC's. The prompt states the rules. Credits lie on the message that earned each share.
 
     ## Splits and licences
     Generated: dev 500, train 1,200, test 500, labels balanced; no licence attaches. With `path` AVeriTeC's dev (500)
@@ -91,8 +91,9 @@ class ProFactEnv(Env[ProFactTask]):
     1.10 over web sentences). Under "guarded" they earn 0, unsearched play earns nothing, and constant labels with the
     workflow's own answers stay below it. What is left: an answer in words of the evidence need not answer its question (of
     pasted hits on another claim a third count as answers, of three at once 29 %), and a sentence that states an echo of the
-    question makes it an answer. `factgym audit --search` does not pass over AVeriTeC's 500 dev claims: the best strategy without
-    judgement earns .05 [-.04, .14] less than the workflow, too little for 500 claims to show.
+    question makes it an answer. Over AVeriTeC's 3,067 train claims labels by classifiers of the claim earn .049 to .089 less
+    than the workflow, each interval below 0 (docs/guides/audit.md). What a policy knows of a claim from its own training is
+    no classifier of the claim's words, and is paid.
 
     ## Versions
     v1: first version.
@@ -286,19 +287,21 @@ class ProFactEnv(Env[ProFactTask]):
 
     @property
     def reward_bounds(self) -> tuple[float, float]:
-        """The reward of the most frequent label where it is wrong, and the highest reward for the episode's claim.
+        """The reward of the most probable label where it is wrong, and the highest reward for the episode's claim.
 
         METEOR of a gold text with itself is a little below 1. Without an episode: bounds over all claims.
         """
-        weights, prior = self.config.rubric.weights, self.tasks.prior
-        best, share = dict.fromkeys(weights, 1.0), min(prior.values())
+        weights = self.config.rubric.weights
+        best = dict.fromkeys(weights, 1.0)
+        shares = [share for prior in self.tasks.priors for share in prior.values()]
+        least, most = min(shares), max(shares)
         if self._episode is not None:
             gold, limit = self.task.gold, self.config.max_questions
             best |= {"question": _best_score(gold.questions, limit), "qa": _best_score(gold.pairs, limit)}
-            share = prior[gold.verdict]
-        scale = 1 - sum(value * value for value in prior.values())
-        best["informed_verdict"] = (1 - share) / scale
-        worst = -max(prior.values()) / scale * weights.get("informed_verdict", 0.0)
+            least, most = gold.prior[gold.verdict], max(gold.prior.values())
+        scale = 1 - self.tasks.chance
+        best["informed_verdict"] = (1 - least) / scale
+        worst = -most / scale * weights.get("informed_verdict", 0.0)
         return worst, sum(weight * best[name] for name, weight in weights.items())
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:
@@ -339,7 +342,7 @@ class ProFactEnv(Env[ProFactTask]):
         }
 
     def warnings(self) -> list[str]:
-        own_prior = "The labels' frequencies that the reward subtracts are those of these claims: no train.json is beside them."
+        own_prior = "The labels' probabilities that the reward subtracts are learned from these claims: no train.json is there."
         return [self.tasks.store.note, *([own_prior] if self.tasks.has_own_prior else [])]
 
 

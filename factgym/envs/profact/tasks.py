@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import fmean
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -18,6 +19,7 @@ from factgym.corpora.web_pages import MAX_PASSAGE_CHARS
 from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks, training_split
 from factgym.datasets.evidence import KnowledgeStore, open_store
 from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
+from factgym.envs.profact.prior import label_priors
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.generators.fact_checks import SPLITS, GeneratedFactChecks, generated_store
 from factgym.generators.miniature_checks import MiniatureFactChecks, MiniatureReports
@@ -185,10 +187,37 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
         a single claim has a prior too.
         """
         counts = Counter(dict.fromkeys(LABELS, 1))
-        if isinstance(self.items, FactChecks):
-            checks = training_split(self.items) or self.items
-            counts.update(check.label for check in checks if check.claim.strip() and check.questions)
+        counts.update(check.label for check in self._training)
         return {label: count / counts.total() for label, count in counts.items()}
+
+    @cached_property
+    def claim_priors(self) -> Mapping[str, Mapping[str, float]]:
+        """Claim's id -> label -> its probability by the claim alone (`factgym.envs.profact.prior`).
+
+        By a classifier of the training split, or of the file's other claims without one; of generated claims, whose labels
+        are balanced in every wording, there is none.
+        """
+        if not isinstance(self.items, FactChecks):
+            return {}
+        training = self._training
+        checks = training if training_split(self.items) in (None, self.items) else list(self.items)
+        return dict(zip((check.id for check in checks), label_priors(checks, training), strict=True))
+
+    @property
+    def priors(self) -> Collection[Mapping[str, float]]:
+        """The labels' probabilities before any evidence: of each claim, or of all alike."""
+        return self.claim_priors.values() or (self.prior,)
+
+    @cached_property
+    def chance(self) -> float:
+        """Mean sum of squared probabilities of the labels: how often labels drawn by the claims alone are right."""
+        return fmean(sum(share * share for share in prior.values()) for prior in self.priors)
+
+    @cached_property
+    def _training(self) -> list[FactCheck]:
+        """The claims whose labels are counted: those of the training split that can be played, none for generated ones."""
+        checks = (training_split(self.items) or self.items) if isinstance(self.items, FactChecks) else ()
+        return [check for check in checks if check.claim.strip() and check.questions]
 
     @property
     def has_own_prior(self) -> bool:
@@ -208,14 +237,15 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
     def make(self, index: int) -> ProFactTask:
         check = self.items[self._usable[index]]
         questions = tuple(question.question for question in check.questions)
-        gold = ProFactGold(questions, evidence_strings(check), check.label, check.claim, self.prior)
+        prior = self.claim_priors.get(check.id, self.prior)
+        gold = ProFactGold(questions, evidence_strings(check), check.label, check.claim, prior, self.chance)
         return ProFactTask(check.id, check, gold, origin=(self, index))
 
     def fingerprint(self) -> str:
         config = self.config
         settings = [len(self), config.k, config.exclude_later, self.search.fingerprint(), self.items.fingerprint()]
         if isinstance(self.items, FactChecks):
-            settings.append(self.prior)
+            settings.append((training_split(self.items) or self.items).fingerprint())
         return text_hash(json.dumps(settings))
 
     def describe(self) -> dict[str, Any]:

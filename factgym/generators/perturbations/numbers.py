@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from factgym.corpora.numbers import parse_number
 from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import MONTH, Cues, Span, in_main_clause, overlaps, protected_spans
@@ -27,14 +28,6 @@ _TENS = [number_words(value) for value in range(20, 100, 10)]
 def spell_number(value: int) -> str:
     """Return a number below 100 in words, else digits."""
     return number_words(value) if value < 100 else str(value)
-
-
-def parse_number(words: str) -> int:
-    """Return the number that `words` spell, 1 to 99."""
-    head, _, ones = words.lower().partition("-")
-    if head in _ONES:
-        return _ONES.index(head)
-    return 20 + 10 * _TENS.index(head) + (_ONES.index(ones) if ones else 0)
 
 
 def ordinal_suffix(rank: int) -> str:
@@ -154,7 +147,7 @@ def change_quantity(statement: Statement) -> Edit | NoEdit:
     rng.shuffle(matches)
     for match in matches:
         unit = match["unit"]
-        old = parse_number(match["word"]) if match["word"] else int(match["digits"].replace(",", ""))
+        old = int(parse_number(match["word"] or match["digits"]))
         direction = _direction(sentence, match)
         if direction is None or (match["both"] and int(match["both"]) != old):
             continue
@@ -304,7 +297,7 @@ def _mentions(statement: Statement, new: str, number: _Number) -> bool:
         return re.search(rf"(?<!\d){new}(?!\d)", texts) is not None
     forms = {new}
     if number.kind == "word":
-        forms.add(str(parse_number(new)))
+        forms.add(str(int(parse_number(new))))
     digits = new.replace(",", "")
     if digits.isdigit():
         value = int(digits)
@@ -317,7 +310,7 @@ def _near_choices(statement: Statement, number: _Number) -> list[str]:
     if number.kind == "ordinal_word":
         index = _ORDINALS.index(number.text)
         return [_ORDINALS[near] for near in (index - 1, index + 1, index + 2) if 0 <= near < len(_ORDINALS)]
-    value = parse_number(number.text) if number.kind == "word" else int(number.text)
+    value = int(parse_number(number.text))
     if number.kind == "decade":
         return [str(value + shift) for shift in (-30, -20, -10, 10, 20) if value + shift <= 2010]
     if number.kind == "ordinal":

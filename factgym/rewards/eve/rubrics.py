@@ -162,7 +162,8 @@ SOLVER_GATES = ("verbatim", "focused", "anchored", "backed", "grounded")
 
 focused: verbatim, and within one sentence or short beside its passage. anchored: the span says more than the answer, and
 is near the gold evidence (token F1 of at least `min_evidence_f1`), or about the question where there is no gold. backed:
-the span contains the answer; also 1.0 for yes and no, and where the gold evidence does not contain the answer either.
+the span contains the answer, or an accepted form of it that the gold evidence contains; also 1.0 for yes and no, and
+where the gold evidence contains no form of the answer.
 """
 
 GUARDED = "guarded"

@@ -58,10 +58,11 @@ def score_solution(
             anchored = evidence_f1 >= rules.min_evidence_f1 and len(stems_beyond(answer, quote)) >= needed
         else:
             anchored = is_related(question, answer, match[0], texts, rules, queries=queries)
-        # No evidence can contain yes or no, nor an answer that the gold evidence does not contain either.
-        backed = (
-            is_yes_no(answer) or contains_answer(answer, quote) or bool(gold and not contains_answer(answer, gold))
-        )
+        # No evidence can contain yes or no, nor an answer that the gold evidence contains in none of its accepted forms.
+        forms = answers if exact_match(answer, answers) else (answer,)
+        shown = [form for form in forms if contains_answer(form, gold)]
+        backed = contains_answer(answer, quote) or is_yes_no(answer)
+        backed = backed or (any(contains_answer(form, quote) for form in shown) if shown else bool(gold))
     gates = {
         "verbatim": float(span is not None),
         "focused": float(focused),

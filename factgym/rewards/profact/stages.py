@@ -9,7 +9,8 @@ The paper's sum compares texts. A question-answer string is mostly its question,
 shares its words with the gold questions, so that an answer written without a search earns nearly as much as one that was
 looked up; and a label that most claims have earns its share without a look. Under `guarded`, which is ours, each term is a
 gain over such play: a pair counts only when its answer is grounded in evidence that was found for its question; questions
-and pairs earn by how much more than the claim itself they agree with the gold; a label earns Cohen's kappa.
+and pairs earn by how much more than the claim itself they agree with the gold; a label earns what it is worth beyond its
+probability by the claim's words alone.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.core.errors import DataError, did_you_mean
+from factgym.corpora.numbers import value_terms
 from factgym.corpora.sentences import sentences
-from factgym.corpora.text import terms
 from factgym.datasets.averitec import LABELS, NO_ANSWER, NOT_ENOUGH
 from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.meteor import (
@@ -43,7 +44,6 @@ GATES = ("evidence", "judgement")
 CUTOFFS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Cutoffs at which the official scorer reports the AVeriTeC score; the paper's is 0.25."""
 
-_NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve"
 MIN_GROUNDED_SHARE = 0.5
 """Share of the terms that an answer adds to its question which must occur in the evidence."""
 MIN_TOPIC_SHARE, MIN_ECHO_SHARE = 0.2, 0.75
@@ -55,8 +55,7 @@ Chosen on AVeriTeC's train claims: 96 % of the gold answers are grounded, of pas
 such hits together 29 %; without this rule 99 % of all.
 """
 _NON_ANSWER = re.compile(rf"\s*{re.escape(NO_ANSWER.rstrip('.'))}[\s.!]*", re.I)
-_POLARITY = re.compile(r"\s*(?:yes|no|true|false|correct|incorrect)\b[\s.,;:!]*", re.I)
-_NUMBER_WORDS = {word: str(number) for number, word in enumerate(_NUMBERS.split())}
+_POLARITY = re.compile(r"\A(?:yes|no|true|false|correct|incorrect)\b[\s.,;:!]*", re.I)
 BALANCED_METEOR = MeteorSettings(alpha=0.5)
 """Equal weights of precision and recall. METEOR's own are 1 to 9, so that an answer of everything found pays."""
 
@@ -71,7 +70,7 @@ GUARDED = Rubric(
     {"new_question": 1.0, "grounded_qa": 1.0, "informed_verdict": 1.0},
     {"new_question": "evidence", "informed_verdict": "judgement"},
 )
-"""The gains over the claim's own words and over the labels' frequencies, of grounded pairs only, gated by the evidence."""
+"""The gains over the claim's own words and over what they tell of the label, of grounded pairs only, gated by the evidence."""
 RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (PROCESS, NOPROCESS, GUARDED)}
 
 
@@ -79,7 +78,8 @@ RUBRICS: Mapping[str, Rubric] = {rubric.name: rubric for rubric in (PROCESS, NOP
 class ProFactGold:
     """Gold of a claim: questions, question-answer strings (`evidence_strings`), and one of `LABELS`.
 
-    claim: its text, over whose words `guarded` measures the gain. prior: label -> its frequency among the claims.
+    claim: its text, over whose words `guarded` measures the gain. prior: label -> its probability before any evidence.
+    chance: how often labels drawn from the priors are right, as a mean over the claims; by default of equal labels.
     """
 
     questions: tuple[str, ...]
@@ -87,6 +87,7 @@ class ProFactGold:
     verdict: str
     claim: str = ""
     prior: Mapping[str, float] = field(default_factory=lambda: dict.fromkeys(LABELS, 1 / len(LABELS)))
+    chance: float = 1 / len(LABELS)
 
     def __post_init__(self) -> None:
         if self.verdict not in LABELS:
@@ -162,15 +163,14 @@ def match_gains(
 
 
 def informed_verdict(verdict: str | None, gold: ProFactGold) -> float:
-    """Return (1 if right else 0, minus the label's frequency) / (1 - the sum of squared frequencies); 0 without a label.
+    """Return (1 if right else 0, minus the label's prior probability) / (1 - chance); 0 without a label.
 
-    Its mean over claims is Cohen's kappa (1960) with the frequencies as the chance agreement of the gold: a label that is
-    given without regard to the claim earns 0 on average, whichever it is, and all right ones 1.
+    A label that is given by no more than the prior knows earns 0 on average, whichever it is, and all right ones 1. Where
+    all claims have the labels' frequencies as their prior, the mean is Cohen's kappa (1960).
     """
     if verdict is None or verdict not in gold.prior:
         return 0.0
-    chance = sum(share * share for share in gold.prior.values())
-    return ((verdict == gold.verdict) - gold.prior[verdict]) / (1 - chance)
+    return ((verdict == gold.verdict) - gold.prior[verdict]) / (1 - gold.chance)
 
 
 def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, claim: str = "") -> bool:
@@ -180,7 +180,7 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, clai
     the answer adds to its question:
 
     - None (a bare yes or no): a text of the evidence must hold `MIN_TOPIC_SHARE` of the question's terms.
-    - Numbers, as digits or in words, must all occur in the evidence.
+    - Numbers and dates must all occur in the evidence, as values (`factgym.corpora.numbers`).
     - At least half of all, and one, must occur in the evidence.
     - Of an answer that repeats its question with one more term, one sentence must hold both, and so state it.
     - Beyond `MAX_FREE_TERMS` the answer must share a word with the question or the claim, and one more for every
@@ -214,8 +214,7 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, clai
 
 
 def _answer_terms(text: str) -> frozenset[str]:
-    """Return the terms of a text, small numbers in words as digits."""
-    return frozenset(_NUMBER_WORDS.get(term, term) for term in terms(text))
+    return frozenset(value_terms(text))
 
 
 def _stems(words: Iterable[str]) -> frozenset[str]:
