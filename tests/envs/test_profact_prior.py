@@ -47,8 +47,8 @@ def test_few_claims_have_a_prior_too() -> None:
 def test_metadata_counts_and_gold_does_not() -> None:
     check = claims(1)[0]
     assert claim_features(check) != claim_features(replace(check, speaker="Ada", reporting_source="Facebook"))
-    told = replace(check, label="Refuted", justification="It is false.", fact_checking_article="https://x/false")
-    assert claim_features(check) == claim_features(told)
+    judged = replace(check, label="Refuted", justification="It is false.", fact_checking_article="https://x/false")
+    assert claim_features(check) == claim_features(judged)
 
 
 def test_it_is_the_logistic_regression_of_scikit_learn() -> None:

@@ -294,14 +294,14 @@ class ProFactEnv(Env[ProFactTask]):
         weights = self.config.rubric.weights
         best = dict.fromkeys(weights, 1.0)
         shares = [share for prior in self.tasks.priors for share in prior.values()]
-        least, most = min(shares), max(shares)
+        low, high = min(shares), max(shares)
         if self._episode is not None:
             gold, limit = self.task.gold, self.config.max_questions
             best |= {"question": _best_score(gold.questions, limit), "qa": _best_score(gold.pairs, limit)}
-            least, most = gold.prior[gold.verdict], max(gold.prior.values())
+            low, high = gold.prior[gold.verdict], max(gold.prior.values())
         scale = 1 - self.tasks.chance
-        best["informed_verdict"] = (1 - least) / scale
-        worst = -most / scale * weights.get("informed_verdict", 0.0)
+        best["informed_verdict"] = (1 - low) / scale
+        worst = -high / scale * weights.get("informed_verdict", 0.0)
         return worst, sum(weight * best[name] for name, weight in weights.items())
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> dict[str, Any] | None:

@@ -60,9 +60,9 @@ def score_solution(
             anchored = is_related(question, answer, match[0], texts, rules, queries=queries)
         # No evidence can contain yes or no, nor an answer that the gold evidence contains in none of its accepted forms.
         forms = answers if exact_match(answer, answers) else (answer,)
-        shown = [form for form in forms if contains_answer(form, gold)]
+        in_gold = [form for form in forms if contains_answer(form, gold)]
         backed = contains_answer(answer, quote) or is_yes_no(answer)
-        backed = backed or (any(contains_answer(form, quote) for form in shown) if shown else bool(gold))
+        backed = backed or (any(contains_answer(form, quote) for form in in_gold) if in_gold else bool(gold))
     gates = {
         "verbatim": float(span is not None),
         "focused": float(focused),
