@@ -30,7 +30,7 @@ from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import read_dataset
 from factgym.benchmarks.viewer.live import PageServer
 from factgym.benchmarks.viewer.page import write_comparison, write_page
-from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, steps_of
+from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, quote_span, steps_of
 from factgym.core.errors import DataError
 from factgym.datasets.multihop import Evidence, Triple, triple_row
 
@@ -365,6 +365,13 @@ def test_spans_facts_and_quotes_are_marked() -> None:
         [[fake_runs.CASES[0].facts[0][1], True]],
         [["The policy says so.", False]],
     ]
+
+
+def test_a_quote_is_marked_where_the_default_reward_counts_it() -> None:
+    text = "Each ‘remote day’ needs the manager’s approval – in writing."
+    start, end = quote_span("the manager's approval - in writing", text) or (0, 0)
+    assert text[start:end] == "the manager’s approval – in writing"
+    assert quote_span("the manager approval", text) is None and quote_span(" ", text) is None
 
 
 @given(

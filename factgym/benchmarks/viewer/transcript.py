@@ -11,7 +11,7 @@ from typing import Any
 
 from factgym.benchmarks.costs import SECOND_KINDS, TOKEN_KINDS
 from factgym.benchmarks.records import items, members, number, numbers, text_form
-from factgym.corpora.text import find_quote
+from factgym.corpora.text import find_quote, plain_marks
 from factgym.tools.untrusted import neutralise
 
 Step = dict[str, Any]
@@ -162,5 +162,6 @@ def marked_pieces(text: str, marks: Iterable[Mark]) -> list[Piece]:
 
 
 def quote_span(quote: str, text: str) -> tuple[int, int] | None:
-    """Return the range of a quote as the reward finds it: a policy reads neutralised passages."""
-    return find_quote(neutralise(quote), neutralise(text)) if quote.strip() else None
+    """Return the range of a quote as a reward finds it: a policy reads neutralised passages, and may type other marks."""
+    quote, text = neutralise(quote), neutralise(text)
+    return find_quote(quote, text) or find_quote(plain_marks(quote), plain_marks(text))
