@@ -278,9 +278,12 @@ def eve(
     solver_settings = parse_settings(solver_set, "--solver-set")
     # Proposals are scored by the solver as it is at the start.
     scoring = {"solver": solver, "solver_settings": solver_settings or None, "auxiliary": auxiliary, "cache": cache}
+    # With two trainers the settings are the proposer's, unless its trainer trains nothing and so takes none.
+    of_proposer = {} if solver_trainer is not None and trainer in ("none", "check") else shared
+    of_solver = {} if solver_trainer is not None and of_proposer else shared
     learners = (
-        _learner("proposer", proposer, proposer_settings, trainer, shared),
-        _learner("solver", solver, solver_settings, solver_trainer or trainer, {} if solver_trainer else shared),
+        _learner("proposer", proposer, proposer_settings, trainer, of_proposer),
+        _learner("solver", solver, solver_settings, solver_trainer or trainer, of_solver),
     )
     scored_by = {name: text for name, text in scoring.items() if text is not None}
     limits = Limits(concurrency=concurrency)

@@ -155,10 +155,22 @@ def test_small_models_go_through_the_rounds_of_both_loops(tmp_path: Path) -> Non
     world = ["--world", "miniature", "--env-set", "prompt=brief", "--env-set", "max_turns=2", "--size", "24"]
     sizes = ["--batch", "2", "--prompts", "2", "--samples", "2", "--rows", "2", "--group", "2", "--hops", "1"]
     counts = ["-n", "2", "-m", "1", "--iterations", "1", "--rounds", "1", "--test", "2"]
-    solver = ["--solver", f"hf:{base}", "--solver-set", "max_tokens=8", "--trainer", "none", "--solver-trainer", "trl"]
+    rate = ["--trainer-set", "learning_rate=1e-3"]  # of the solver's trainer: the other one takes no settings
+    solver = [
+        "--solver",
+        f"hf:{base}",
+        "--solver-set",
+        "max_tokens=8",
+        "--trainer",
+        "none",
+        "--solver-trainer",
+        "trl",
+        *rate,
+    ]
     run("eve", *world, *sizes, *counts, *solver, "--out", str(out))
     assert [row["round"] for row in load(out / "rounds.json")["rounds"]] == [0, 1]
     (row, *_) = [
         json.loads(line) for line in (out / "round-1/solver/iteration-1/train.jsonl").read_text().splitlines()
     ]
     assert row["completions"][0]["notes"]["prompt_ids"]
+    assert load(out / "manifest.json")["solver"]["learning_rate"] == 1e-3
