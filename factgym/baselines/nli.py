@@ -223,7 +223,7 @@ class Prediction:
 
 Verifier = Callable[[Statement, Evidence], Prediction]
 
-_REASONS: Mapping[Status, str] = {
+REASONS: Mapping[Status, str] = {
     "supported": "The evidence says so.",
     "unsupported": "The evidence does not say this part.",
     "contradicted": "The evidence says otherwise.",
@@ -265,11 +265,11 @@ def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
         else:
             sentences = expected_sentences(statement, evidence) or (premise.main,)
             span = _without_source(statement)
-            return Prediction(statement, "unsupported", sentences, span, _REASONS["unsupported"])
+            return Prediction(statement, "unsupported", sentences, span, REASONS["unsupported"])
     else:
         status = predict_status(features)
     span = "" if status == "supported" else _unsupported_span(statement, features, status)
-    return Prediction(statement, status, premise.sentences, span, _REASONS[status])
+    return Prediction(statement, status, premise.sentences, span, REASONS[status])
 
 
 def without_evidence(statement: Statement) -> Prediction:

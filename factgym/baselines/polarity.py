@@ -1,7 +1,7 @@
 """Plain contradictions, over the NLI-style verifier: a denial beside the affirmation of the same thing, and opposites.
 
 `nli` weighs features that were fitted to rules that differ in a word; it does not compare the polarity of predicates, and
-calls "Refunds are never paid" supported by "Refunds are paid within 14 days". `rules` does, as natural logic does
+calls "Refunds are never paid" supported by "Refunds are paid within 14 days". Here they are compared, as natural logic does
 (MacCartney and Manning, "Modeling semantic containment and exclusion in natural language inference", COLING 2008): a
 clause is a set of content words with a sign, which a denial and each word of a pair of opposites turn. A denial is
 contradicted by a sentence that affirms at least as much, an affirmation by a denial or opposite of at most as much.
@@ -21,14 +21,13 @@ from factgym.baselines.evidence import (
     PHRASES,
     Evidence,
     Sentence,
-    Statement,
     alternatives,
     stem,
     token_key,
     tokenize,
     without_full_stop,
 )
-from factgym.baselines.nli import Prediction, predict_entailment
+from factgym.baselines.nli import Prediction
 from factgym.baselines.semantics import NOT_A_BOUND, clauses, main_clause
 
 
@@ -157,9 +156,9 @@ def can_deny(sentence: Sentence, claimed: Polarity) -> bool:
     return any(written.sign(claimed.opposites) == sign for _, written in _clauses_of(sentence))
 
 
-def rules(statement: Statement, evidence: Evidence) -> Prediction:
-    """Verify a statement by `predict_entailment`, and by its polarity where that decides."""
-    prediction = predict_entailment(statement, evidence)
+def compare_polarity(prediction: Prediction, evidence: Evidence) -> Prediction:
+    """Correct a prediction by the polarity of its statement where that decides."""
+    statement = prediction.statement
     claimed = polarity_of(statement.text)
     if evidence.is_dense or claimed is None or claimed.is_limited or _SEGMENT_END.search(statement.text):
         return prediction

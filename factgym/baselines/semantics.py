@@ -248,11 +248,11 @@ def _number_at(text: str, tokens: Sequence[Token], index: int) -> tuple[Quantity
         return Quantity(_CURRENCY[sign], token.key, token.start, token.end), length
     if text[last.end - 1] == "%":
         return Quantity("percent", token.key, token.start, last.end), length
-    unit, end, unit_length = _unit_at(tokens, index + length)
+    unit, end, unit_length = unit_at(tokens, index + length)
     return Quantity(unit, token.key, token.start, end or last.end), length + unit_length
 
 
-def _unit_at(tokens: Sequence[Token], index: int) -> tuple[str, int, int]:
+def unit_at(tokens: Sequence[Token], index: int) -> tuple[str, int, int]:
     """Return the unit that begins at a token, its end offset and its number of tokens; ("", 0, 0) for none."""
     qualifier = ""
     for position, token in enumerate(tokens[index : index + 3]):

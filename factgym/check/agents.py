@@ -1,4 +1,4 @@
-"""The default agent of `factgym check`: a scripted policy of ClaimCheck's, whose verifier compares polarities as well.
+"""The default agent of `factgym check`: a scripted policy of ClaimCheck's, whose verifier compares values and polarities as well.
 
 It is no agent of the environments: there `nli` is the honest baseline, against which their rewards are searched.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from factgym.agents.resolve import scripted_agents
-from factgym.baselines.polarity import rules
+from factgym.baselines.rules import rules
 from factgym.core.policy import ScriptedAgent
 from factgym.datasets.claims import final_verdict
 from factgym.envs.claimcheck.scripted import (
@@ -34,7 +34,7 @@ def _play(brief: EpisodeBrief) -> ToolLoop[Verdict]:
 RULES = ScriptedAgent(
     "rules",
     "baseline",
-    "The rules of nli, and polarity: plain denials and opposites.",
+    "The rules of nli, values of the same thing, and polarity: plain denials and opposites.",
     lambda env, seed: ScriptedPolicy(env.config.max_turns, _play),
 )
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from factgym.baselines.evidence import Evidence, build_evidence, parse_statement
 from factgym.baselines.nli import predict_entailment
-from factgym.baselines.polarity import polarity_of, rules
+from factgym.baselines.polarity import polarity_of
+from factgym.baselines.rules import rules
 from factgym.corpora.corpus import Passage
 
 HANDBOOK = """
