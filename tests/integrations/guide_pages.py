@@ -46,11 +46,22 @@ def run_page(
         elif language == "bash":
             for line in code.strip().replace("\\\n", "").splitlines():
                 if skip not in line:
-                    yield line, _run(["bash", "-euo", "pipefail", "-c", line], folder, timeout)
+                    yield line, run_line(line, folder, timeout)
         elif language == "python":
             yield code, _run([sys.executable, "-c", code], folder, timeout)
         else:
             assert language == "text", f"{name}: a {language} block is run by nobody; name its file"
+
+
+def shown_lines(name: str, start: str = "factgym ") -> list[str]:
+    """The lines of a page's `text` blocks that begin with a command: those that `run_page` does not run."""
+    texts = [code.replace("\\\n", " ") for language, code in blocks(name) if language == "text"]
+    return [line for text in texts for line in text.splitlines() if line.startswith(start)]
+
+
+def run_line(line: str, folder: Path, timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    """Run a line of a page in a folder. Fails if it does not return 0."""
+    return _run(["bash", "-euo", "pipefail", "-c", line], folder, timeout)
 
 
 def _run(command: list[str], folder: Path, timeout: float) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ pytest.importorskip("inspect_ai", reason="needs factgym[inspect]")
 
 import inspect_ai
 import reference_episodes
-from guide_pages import run_page
+from guide_pages import run_line, run_page, shown_lines
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
@@ -400,6 +400,21 @@ def _shape(messages: Sequence[Any]) -> list[Any]:
 def test_the_page_runs(server: tuple[PlaybackServer, str], tmp_path: Path) -> None:
     outputs = [done.stdout for _, done in run_page("inspect", tmp_path, {"http://127.0.0.1:8000/v1": server[1]})]
     assert any("reward" in message for message in outputs)
+
+
+def test_the_lines_for_the_register_run(server: tuple[PlaybackServer, str], tmp_path: Path) -> None:
+    (entries,) = shown_lines("inspect", "python -m factgym.integrations.registers")
+    for name, value in {"FULL_SHA": "0123456789" * 4, "OWNER/NAME": "example/factgym", "…": "2404.10774"}.items():
+        entries = entries.replace(name, value)
+    run_line(entries, tmp_path)
+    entry = tmp_path / "registers/inspect_evals/register/factgym_claimcheck_multihop/eval.yaml"
+    assert "https://github.com/example/factgym/blob/" in entry.read_text("utf-8").splitlines()[0]
+    (play,) = shown_lines("inspect", "inspect eval")
+    model = (
+        f"openai-api/local/claimcheck-script --model-base-url {server[1]} -M api_key=none --limit 1 --display plain"
+    )
+    play = play.replace("examples/", f"{Path(__file__).resolve().parents[2]}/examples/").replace("…", model)
+    assert "reward" in run_line(play, tmp_path).stdout
 
 
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import inspect
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, chdir, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -21,7 +24,7 @@ pytest.importorskip("mcp_types", reason="needs factgym[mcp]")
 
 import mcp_types as types
 import reference_episodes
-from guide_pages import run_page
+from guide_pages import run_page, shown_lines
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.server import Server
@@ -31,6 +34,8 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from reference_episodes import Case, Outcome, assert_same
+from retrieval_served import serving as serving_at
+from retrieval_served import write_passages
 
 from factgym.agents.runs.read import read_run
 from factgym.core.errors import ConfigError
@@ -367,6 +372,32 @@ def test_tasks_follow_the_seed_start_again_and_unknown_ones_are_refused() -> Non
 def test_the_page_runs(tmp_path: Path) -> None:
     outputs = [done.stdout for _, done in run_page("mcp", tmp_path)]
     assert any("submitted" in message for message in outputs)
+
+
+def test_the_servers_that_the_page_shows_answer(tmp_path: Path) -> None:
+    """Those over standard streams, that of an assistant's configuration among them, and those over HTTP."""
+    (configuration,) = shown_lines("mcp", '{"mcpServers"')
+    (server,) = json.loads(configuration)["mcpServers"].values()
+    lines = [*shown_lines("mcp", "factgym serve mcp"), shlex.join([server["command"], *server["args"]])]
+    assert len(lines) == 5
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "leave.md").write_text("# Leave\n\nEach employee has 24 days of leave a year.\n", "utf-8")
+    passages = write_passages(tmp_path / "passages.jsonl").read_bytes()
+    (tmp_path / "wiki-18.jsonl.gz").write_bytes(gzip.compress(passages))
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening})
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with chdir(tmp_path), serving_at("retrieval", "passages.jsonl", "--port", "0") as index:
+        for line in lines:
+            words = shlex.split(line.replace("http://127.0.0.1:8001", index.removesuffix("/retrieve")))[2:]
+            if "http" not in words:
+                command = [sys.executable, "-m", "factgym", "serve", *words]
+                done = subprocess.run(command, input=f"{hello}\n", capture_output=True, text=True, check=False)
+                assert '"serverInfo"' in done.stdout, line + done.stderr
+                continue
+            words = words[: words.index("--port")] if "--port" in words else words
+            with serving_at(*words, "--port", "0") as url, urlopen(Request(url, hello.encode(), headers)) as answer:
+                assert b'"serverInfo"' in answer.read(), line
 
 
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:

@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("verifiers.v1", reason="needs factgym[verifiers]")
 
 import verifiers.v1 as vf
-from guide_pages import run_page
+from guide_pages import blocks, run_line, run_page, shown_lines
 from playback import in_thread
 from served import ADDRESS
 
@@ -32,6 +32,13 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = ROOT / "environments"
 BIN = Path(sys.executable).parent
 PATHS = os.pathsep.join(str(ENVIRONMENTS / module_of(env_id)) for env_id in ("claimcheck-multihop", "seva", "profact"))
+
+LEAVE = """# Leave
+
+Each employee has 24 days of leave a year. Leave must be requested two weeks before it begins. The manager approves it
+within three days. Unused leave of up to five days is carried over to the next year. Employees may buy ten further days.
+Leave cannot be taken during the probation period. A medical certificate is required after the third day of illness.
+"""
 
 
 @pytest.fixture
@@ -235,7 +242,16 @@ def test_the_page_runs_from_top_to_bottom(tmp_path: Path, url: str, monkeypatch:
     monkeypatch.setenv("PYTHONPATH", PATHS)
     output = "\n".join(done.stdout for _, done in run_page("verifiers", tmp_path, {ADDRESS: url}, skip=" install "))
     assert "reward" in output
-    for name in ("first", "haystack"):
+    # The environment over a folder of the user's, whose module the page has.
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "leave.md").write_text(LEAVE, "utf-8")
+    (module,) = [code for language, code in blocks("verifiers") if code.startswith("# mine.py")]
+    (tmp_path / "mine.py").write_text(module, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), PATHS]))
+    (line,) = shown_lines("verifiers", "vf-eval mine")
+    options = f"-m {MODEL} --client.base-url {url} -n 2 --no-push --no-rich --run.name mine"
+    run_line(line.replace("path/to/folder", "policies").replace("…", options), tmp_path)
+    for name in ("first", "haystack", "mine"):
         assert all(trace["ok"] for trace in traces(tmp_path, name))
 
 
