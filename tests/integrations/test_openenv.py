@@ -26,7 +26,7 @@ pytest.importorskip("openenv.validation", reason="needs factgym[openenv]")
 
 import reference_episodes
 import requests
-from guide_pages import run_page
+from guide_pages import run_page, shown_lines
 from openenv.cli._validation import validate_multi_mode_deployment
 from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
@@ -314,7 +314,9 @@ def test_a_failed_start_is_one_line() -> None:
 
 
 def test_the_page_runs(tmp_path: Path) -> None:
-    with in_process(CLAIMS, "--port", "0") as (url, _):
+    """Against the server of the line that this page and that of the recipes show."""
+    (line,) = {*shown_lines("openenv"), *shown_lines("recipes", "factgym serve")}
+    with in_process(*line.split()[3:], "--port", "0") as (url, _):
         outputs = [done.stdout for _, done in run_page("openenv", tmp_path, {"http://127.0.0.1:8000": url})]
     assert any(message.startswith("True ") or "\nTrue " in message for message in outputs), outputs
     assert any("Verdict: PASS" in message for message in outputs)
