@@ -20,7 +20,7 @@ sys.path += [str(ROOT / "tests" / folder) for folder in ("agents", "corpora")]
 
 PAGES = ("audit", "check", "corpora", "corver", "evolve", "models", "retrieval", "runs", "training")
 NOT_HERE = ("openai:MODEL", "--engine verl", "evolve eve")
-"""Lines for a cluster, for a GPU, and for a model that can write questions (tests/training/test_trl_trainers.py)."""
+"""Lines for a cluster, for an engine (below), and for a model that can write questions (tests/training/test_trl_trainers.py)."""
 LINES = [
     line
     for page, block in SHOWN
@@ -136,3 +136,12 @@ def test_a_line_that_needs_more_than_the_base_runs(
     more = next((options for command, options in QUICK.items() if line.startswith(command)), "")
     done = factgym(f"{line} {more}", folder)
     assert done.returncode == 0, f"{line} {more}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_line_for_a_cluster_writes_the_files_of_a_run(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="needs the extra 'export'")
+    lines = [line for page, block in SHOWN if page.stem == "training" for line in block.splitlines()]
+    (line,) = [line for line in lines if "--engine verl" in line]
+    done = factgym(line, tmp_path)
+    assert done.returncode == 0 and "bash runs/verl/run.sh" in done.stdout + done.stderr, done.stderr
+    assert (tmp_path / "runs/verl/claimcheck-multihop-train.parquet").is_file()
