@@ -1,4 +1,4 @@
-"""Write the traces that the seed policies of EVE's miniature are tuned on: `python recipes/eve_mini.py OUT`.
+"""Write the traces that the seed policies of EVE's miniature are tuned on: `python recipes/eve_mini.py OUT [EPISODES]`.
 
     OUT/solver.jsonl      searching episodes of the teacher; answers with the evidence, and "unknown" without it
     OUT/proposer.jsonl    proposals of the scripted proposer
@@ -27,12 +27,12 @@ EPISODES = 3000
 SINGLE_TURNS = 500
 
 
-def traces(out: Path, role: str, teacher: str) -> list[Mapping[str, Any]]:
+def traces(out: Path, role: str, teacher: str, episodes: int) -> list[Mapping[str, Any]]:
     """Episodes of a scripted agent on training tasks, as chat lines, in the environment of the policy's recipe."""
     config = read_recipe(Path(__file__).with_name(f"eve_{role}_mini.toml"))["env_config"]
     env = factgym.make(f"eve-{role}", split="train", **config)
     run, path = out / f"{role}-traces", out / f"{role}-traces.jsonl"
-    collect(env, find_agent(teacher, f"eve-{role}"), run, n=EPISODES, seed=0, resume=True)
+    collect(env, find_agent(teacher, f"eve-{role}"), run, n=episodes, seed=0, resume=True)
     export_sft([run], path, SftOptions(), force=True)
     return list(read_lines(path))
 
@@ -45,12 +45,13 @@ def single_turns() -> Iterator[Mapping[str, Any]]:
             yield {"messages": [*single_turn_messages(triple.question, evidence, style="brief"), reply], "tools": []}
 
 
-def main(out: Path) -> None:
+def main(out: Path, episodes: int) -> None:
     """Write both files."""
-    lines = [*traces(out, "solver", "teacher"), *single_turns()]
+    lines = [*traces(out, "solver", "teacher", episodes), *single_turns()]
     write_lines(out / "solver.jsonl", lines)
-    write_lines(out / "proposer.jsonl", traces(out, "proposer", "extractive"))
+    write_lines(out / "proposer.jsonl", traces(out, "proposer", "extractive", episodes))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/eve_mini"))
+    folder, count = [*sys.argv[1:], *("runs/eve_mini", EPISODES)[len(sys.argv) - 1 :]]
+    main(Path(folder), int(count))

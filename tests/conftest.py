@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ from public_data import find_data_dir
 settings.register_profile("factgym", deadline=None, max_examples=40)
 settings.register_profile("repeatable", settings.get_profile("factgym"), derandomize=True, max_examples=100)
 settings.load_profile("factgym")
+
+# Ray reads these when it is first imported, which any test of the process may do (transformers and datasets import it).
+os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
 
 LONGEST = (
     "test_certificates.py",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -19,8 +22,8 @@ from test_readme import factgym
 sys.path += [str(ROOT / "tests" / folder) for folder in ("agents", "corpora")]
 
 PAGES = ("audit", "check", "corpora", "corver", "evolve", "models", "retrieval", "runs", "training")
-NOT_HERE = ("openai:MODEL", "--engine verl", "evolve eve")
-"""Lines for a cluster, for an engine (below), and for a model that can write questions (tests/training/test_trl_trainers.py)."""
+NOT_HERE = ("--engine verl", "evolve eve")
+"""Lines for an engine (below), and for a model that can write questions (tests/training/test_trl_trainers.py)."""
 LINES = [
     line
     for page, block in SHOWN
@@ -32,6 +35,7 @@ MODEL, VECTORS, LATE, NLI = "hf:{}/model", "{}/encoder", "{}/colbert", "nli:{}/n
 STAND_INS = {
     "hf:path/to/model": MODEL,
     "hf:Qwen/Qwen3-0.6B": "scratch:10k",
+    "openai:MODEL --base-url http://HOST:8000/v1 -n 5000 -k 8": "openai:claimcheck-script --base-url {url} -n 4 -k 2",
     "intfloat/e5-base-v2": VECTORS,
     "./my-e5": VECTORS,
     "lightonai/GTE-ModernColBERT-v1": LATE,
@@ -51,13 +55,17 @@ STAND_INS = {
     "--index late -k 3": "--index late -k 3 --set model={}/colbert",
 }
 """Name in the guides -> what is made here; `{}` is its folder."""
+TUNING = (
+    "--set evaluation.test_tasks=2 --set evaluation.samples=1 --set evaluation.max_tokens=4"
+    " --set stages.0.steps=1 --set stages.0.tasks=4 --set stages.0.batch=2"
+)
 QUICK = {
     "factgym audit": "-n 20 --budget 40",
     "factgym filter": "-n 2 -G 2 --max-tokens 4",
     "factgym eval": "-n 2",
     "factgym evolve seva": "--rounds 1 --budget 4 --size 8 --material 8 --warm-up 0 --agent-set max_tokens=4",
-    "factgym train": "--set evaluation.test_tasks=2 --set evaluation.samples=1 --set evaluation.max_tokens=4"
-    " --set stages.0.steps=1 --set stages.0.tasks=4 --set stages.0.batch=2 --set stages.1.steps=1 --set stages.1.tasks=2"
+    **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_")},
+    "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2"
     " --set stages.1.groups=2 --set stages.1.samples=2 --set stages.1.max_completion=8",
 }
 """Options that make a command short."""
@@ -96,6 +104,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
     write_passages(folder / "passages.jsonl")
     done = factgym("factgym corpus build passages.jsonl passages", folder)
     assert done.returncode == 0, done.stderr
+    recipe = [sys.executable, str(ROOT / "recipes" / "eve_mini.py"), "runs/eve_mini", "10"]
+    subprocess.run(recipe, cwd=folder, check=True, capture_output=True)
     with served() as url:
         yield folder, url
 
@@ -112,6 +122,31 @@ def database() -> Iterator[str]:
         server.cleanup()
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """A Ray cluster of two nodes on this machine, started by the lines of the guide to verl; `--ray auto` joins it."""
+    pytest.importorskip("ray", reason="needs the extra 'ray'")
+    from test_cluster import free_port, nodes, reachable, start_node, stop_node
+    from worker_runs import wait_for
+
+    (block,) = [block for page, block in SHOWN if page.stem == "verl" and block.startswith("ray start")]
+    head, others = [shlex.split(line, comments=True)[2:] for line in block.splitlines()[:2]]
+    port, folder = free_port(), tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+    started = [start_node(folder, *head, f"--port={port}")]
+    try:
+        wait_for(lambda: reachable(port), started[0])
+        address = [word.replace("HEAD:6379", f"127.0.0.1:{port}") for word in others]
+        started.append(start_node(folder, *address, head=False))
+        wait_for(lambda: nodes(f"127.0.0.1:{port}") == 2, started[1])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+            yield
+    finally:
+        for node in reversed(started):
+            stop_node(node)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_that_needs_more_than_the_base_runs(
     line: str, made: tuple[Path, str], data_dir: Path, request: pytest.FixtureRequest
@@ -120,8 +155,10 @@ def test_a_line_that_needs_more_than_the_base_runs(
     values = {"{}": str(folder), "{url}": url, "{data}": str(data_dir)}
     if "postgresql:" in line:
         values["{database}"] = request.getfixturevalue("database")
-    if "--ray" in line:
+    if "serve" in line and "--ray" in line:
         pytest.importorskip("ray.serve", reason="needs the extra 'ray-serve'")
+    elif "--ray" in line:
+        request.getfixturevalue("cluster")
     for name, stand_in in STAND_INS.items():
         if name in line:
             for mark, value in values.items():

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator
 
 import pytest
 
 from factgym.agents.endpoint import client
-
-# Ray reads these when it is first imported, which any test of the process may do (transformers and datasets import it).
-os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -183,15 +183,22 @@ def test_each_turn_is_a_conversation_to_train_on(episode: dict[str, Any]) -> Non
     assert "What you have established so far" in json.dumps(requests[-1].messages)
 
 
-def test_the_viewer_shows_every_turn_with_its_credit(episode: dict[str, Any]) -> None:
+def right_verdict(path: str) -> float:
+    """What the right verdict of the episode's claim earns: its rightness less its probability by the claim's words."""
+    tasks = slot(path).tasks
+    gold = tasks[5].gold
+    return (1 - gold.prior[gold.verdict]) / (1 - tasks.chance)
+
+
+def test_the_viewer_shows_every_turn_with_its_credit(path: str, episode: dict[str, Any]) -> None:
     steps = [step for step in steps_of(episode) if step["role"] == "assistant"]
     assert [step["calls"][0]["tool"] for step in steps] == ["ask", *["search", "answer"] * 3, "verdict"]
     earned = [step["credit"] or 0.0 for step in steps]
     assert sum(earned) == pytest.approx(episode["reward"]["total"])
-    assert earned[0] == pytest.approx(1.0, abs=0.01) and earned[-1] == 1.0
+    assert earned[0] == pytest.approx(1.0, abs=0.01) and earned[-1] == pytest.approx(right_verdict(path))
     assert earned[1::2][:3] == [0.0, 0.0, 0.0] and all(step > 0.3 for step in earned[2::2][:3])
 
 
-def test_the_oracle_gives_the_gold(episode: dict[str, Any]) -> None:
-    assert episode["reward"]["total"] == pytest.approx(3.0, abs=0.01)
+def test_the_oracle_gives_the_gold(path: str, episode: dict[str, Any]) -> None:
+    assert episode["reward"]["total"] == pytest.approx(2.0 + right_verdict(path), abs=0.01)
     assert episode["stop"] == "submitted"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from profact_claims import write_claims
 
+from factgym import make
 from factgym.cli.main import main
 
 Command = Callable[..., Any]
@@ -56,7 +57,10 @@ def test_a_person_plays_through_the_stages(tmp_path: Path, factgym: Command) -> 
         "All questions are",
     ):
         assert text in done.stdout
-    assert "Gold label: Refuted" in done.stdout and "informed_verdict 1.000 × 1" in done.stdout
+    # A right verdict earns its rightness less its probability by the claim's words, by the rest of these few claims.
+    tasks = make("profact", path=claims).tasks
+    earned = (1 - tasks[1].gold.prior["Refuted"]) / (1 - tasks.chance)
+    assert "Gold label: Refuted" in done.stdout and f"informed_verdict {earned:.3f} × 1" in done.stdout
     assert "Evidence: a gold haystack of 24 passages" in done.stdout
 
 
