@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,6 +16,8 @@ from factgym.cli.options import Concurrency, KeyValues, Resume, Seed, key_value,
 from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from factgym.training.eve import Learner
     from factgym.training.seva.proposer import PolicyProposer
 
@@ -93,7 +97,7 @@ def seva(
     from factgym.agents.judges.policy import judge_from
     from factgym.agents.resolve import find_model
     from factgym.agents.rollout.engine import Limits
-    from factgym.agents.runs.files import write_bytes, write_json
+    from factgym.agents.runs.files import write_json
     from factgym.cli.display import resumable
     from factgym.core.config import DATA_VARIABLE
     from factgym.training.rollouts import Callbacks
@@ -142,11 +146,19 @@ def seva(
     with resumable(console, out):
         evolution.run(names, rounds, resume=resume)
     report = read_report(out)
-    table, chart = out / "rounds.json", out / "rounds.svg"
+    table = out / "rounds.json"
     write_json(table, report.to_dict())
     console.print(render_evolution(report))
+    _print_files(console, table, partial(evolution_chart, report))
+
+
+def _print_files(console: Console, table: Path, draw: Callable[[], str]) -> None:
+    """Write the chart beside the numbers, where the chart library is installed, and print where both are."""
+    from factgym.agents.runs.files import write_bytes
+
+    chart = table.with_suffix(".svg")
     try:
-        write_bytes(chart, evolution_chart(report).encode("utf-8"))
+        write_bytes(chart, draw().encode("utf-8"))
         chart_note = str(chart)
     except MissingExtraError as error:
         chart_note = str(error)
@@ -236,7 +248,7 @@ def eve(
 
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.files import read_json
-    from factgym.benchmarks.eve.evolution import render_phases, render_rounds
+    from factgym.benchmarks.eve.evolution import render_phases, render_rounds, rounds_chart
     from factgym.cli.display import resumable
     from factgym.training.eve import EveEvolution, EveRounds, EveSettings, summary_of
     from factgym.training.eve.rounds import ROUNDS
@@ -293,8 +305,9 @@ def eve(
         evolution = EveRounds(out, settings, *learners, scored_by, test, limits, callbacks)
         with resumable(console, out):
             evolution.run(rounds, *counts, resume=resume)
-        console.print(render_rounds(read_json(out / ROUNDS)["rounds"]))
-        console.print(f"Numbers: {out / ROUNDS}", markup=False, soft_wrap=True)
+        measured = read_json(out / ROUNDS)["rounds"]
+        console.print(render_rounds(measured))
+        _print_files(console, out / ROUNDS, partial(rounds_chart, measured))
         return
     if test:
         raise ConfigError("--test measures rounds: give --rounds as well")

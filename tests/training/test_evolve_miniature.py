@@ -12,7 +12,8 @@ from evolve_runs import digests
 
 from factgym.agents.resolve import find_agent
 from factgym.agents.runs.read import read_run
-from factgym.core.errors import ConfigError
+from factgym.benchmarks.eve.evolution import rounds_chart
+from factgym.core.errors import ConfigError, DataError
 from factgym.training.eve import EVE_TRAINERS, EveRounds, Learner
 from factgym.training.trainer import find_trainer
 
@@ -60,6 +61,18 @@ def rounds(out: Path, file: Path, **changes: Any) -> EveRounds:
     trainer = find_trainer(f"{file}:Count", {}, EVE_TRAINERS)
     solver = Learner("solver", lambda: find_agent("extractive", "eve-solver"), trainer)
     return EveRounds(out, small(**TINY, **changes), learner("proposer", trainer="none"), solver, test=5)
+
+
+def test_rounds_are_drawn_as_curves_and_viewed_one_at_a_time(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
+    measures = {"reward": 0.5, "em": 0.25, "evidence_f1": 0.75}
+    trained = {"proposer": {"reward": 0.25}, "solver": {"reward": 0.5}}
+    rows = [{"round": 0, "test": measures}, {"round": 1, **trained, "test": measures}]
+    tested, untested = (rounds_chart(part) for part in (rows, [{"round": 1, **trained}]))
+    assert "held-out" in tested and "held-out" not in untested and "proposer" in untested
+    (tmp_path / "round-1").mkdir()
+    with pytest.raises(DataError, match=r"give one of them, such as .*round-1"):
+        read_run(tmp_path)
 
 
 def test_a_round_begins_with_the_policies_that_the_one_before_left(tmp_path: Path) -> None:

@@ -77,6 +77,10 @@ def read_run(folder: str | Path) -> Run:
     folder = folder.parent if folder.name == EPISODES else folder
     path, manifest_path = folder / EPISODES, folder / MANIFEST
     if not path.is_file():
+        if (folder / "round-1").is_dir():
+            raise DataError(
+                f"{folder} holds rounds of a self-evolution: give one of them, such as {folder / 'round-1'}"
+            )
         raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
     notes = []
     manifest: dict[str, Any] = {}

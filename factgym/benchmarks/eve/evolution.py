@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.runs import files
 from factgym.agents.runs.files import ROLLOUTS
+from factgym.benchmarks.charts import COLOURS, panel_chart
 from factgym.benchmarks.formats import count, decimal
 from factgym.benchmarks.report import Note, Report, Section, Table, make_table
 from factgym.benchmarks.terminal import render_report
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from rich.console import Group
 
 
@@ -111,6 +114,29 @@ def render_rounds(rounds: Sequence[Mapping[str, Any]]) -> Group:
         "Rounds", (make_table("The data set of each round, and its solver on held-out questions", heads, rows),)
     )
     return Group(*render_report(Report("EVE", (section,))))
+
+
+def rounds_chart(rounds: Sequence[Mapping[str, Any]], title: str = "Rounds of self-evolution") -> str:
+    """The curves over the rounds of `rounds.json` as SVG: both policies' rewards in training, and the held-out solver.
+
+    Training's values are those of a round's last iteration. Raises MissingExtraError without the chart library.
+    """
+
+    def draw(axes: Axes, series: Mapping[str, tuple[str, str]], label: str) -> None:
+        for colour, (name, (part, key)) in zip(COLOURS, series.items(), strict=False):
+            points = [(row["round"], row[part][key]) for row in rounds if row.get(part)]
+            axes.plot(*zip(*points, strict=True) if points else ((), ()), marker="o", label=name, color=colour)
+        axes.set_xticks([row["round"] for row in rounds])
+        axes.set(xlabel="round", ylabel=label)
+        axes.legend(fontsize=8)
+
+    trained = {phase: (phase, "reward") for phase in ("proposer", "solver")}
+    measures = {"reward": ("test", "reward"), "exact match": ("test", "em"), "evidence F1": ("test", "evidence_f1")}
+    panels = {
+        "training episodes": partial(draw, series=trained, label="reward"),
+        "solver on held-out questions": partial(draw, series=measures, label="mean over the questions"),
+    }
+    return panel_chart(title, panels if any(row.get("test") for row in rounds) else dict([*panels.items()][:1]))
 
 
 def data_lines(data: Mapping[str, Any]) -> list[str]:
