@@ -179,7 +179,7 @@ def aligned_sentences(statement: Statement, claimed: Sequence[Value], evidence: 
 
 
 def relations(claimed: Sequence[Value], sentence: Sentence) -> list[Relation | None]:
-    """Return for each value how a sentence stands to it; None where the sentence has no value of its unit."""
+    """Return for each value how a sentence relates to it; None where the sentence has no value of its unit."""
     written = values_of(sentence.text, sentence.tokens)
     related: list[Relation | None] = []
     for claim in claimed:

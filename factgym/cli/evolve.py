@@ -248,7 +248,7 @@ def eve(
 
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.files import read_json
-    from factgym.benchmarks.eve.evolution import render_phases, render_rounds, rounds_chart
+    from factgym.benchmarks.eve.evolution import render_phases, render_rounds, rounds_chart, untrained_notes
     from factgym.cli.display import resumable
     from factgym.training.eve import EveEvolution, EveRounds, EveSettings, summary_of
     from factgym.training.eve.rounds import ROUNDS
@@ -306,7 +306,7 @@ def eve(
         with resumable(console, out):
             evolution.run(rounds, *counts, resume=resume)
         measured = read_json(out / ROUNDS)["rounds"]
-        console.print(render_rounds(measured))
+        console.print(render_rounds(measured, untrained_notes(out)))
         _print_files(console, out / ROUNDS, partial(rounds_chart, measured))
         return
     if test:

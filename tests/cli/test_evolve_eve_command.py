@@ -45,6 +45,7 @@ def test_both_phases_and_their_summary() -> None:
     assert max(len(line) for line in output.splitlines()) <= 80
     assert "rollouts from 5 held-out passages" in output
     assert "The solver is a script" in output.replace("\n", " ")
+    assert "Nothing was trained" in output
     again = evolve(*SMALL, "--out", "out", "--trainer", "check", "--resume")
     assert "episodes\n" not in again
     assert again[again.index("Phase A") :] == output[output.index("Phase A") :]
@@ -52,6 +53,11 @@ def test_both_phases_and_their_summary() -> None:
     assert len(load("out/summary.json")["solver"]) == 3
     assert "solver 3: 8 episodes" in longer
     assert load("out/manifest.json")["scoring"] == {"solver": "extractive"}
+
+
+def test_rounds_say_that_nothing_was_trained() -> None:
+    output = evolve(*SMALL, "--world", "miniature", "--hops", "1", "--rounds", "1", "--test", "4", "--out", "rounds")
+    assert "held-out questions" in output.replace("\n", " ") and "Nothing was trained" in output
 
 
 def test_phase_a_alone_with_other_drawing_and_rewards() -> None:
@@ -97,7 +103,8 @@ def test_a_command_trains_both(tmp_path: Path) -> None:
         "def solver(messages, tools):\n    return '<answer>quiet</answer>'\n"
     )
     command = json.dumps(["python", "fit.py", "{data}", "{out}"])
-    evolve(*SMALL, "--trainer", "command", "--command", command, "--solver-iterations", "0", "--out", "out")
+    trained = ("--trainer", "command", "--command", command, "--solver-iterations", "0")
+    assert "not trained" not in (output := evolve(*SMALL, *trained, "--out", "out")) and "Nothing was" not in output
     agents = [load(f"out/proposer/iteration-{number}/rollouts/manifest.json")["agent"] for number in (1, 2)]
     assert agents == ["extractive", "proposer"]
     assert load("out/proposer/iteration-2/manifest.json")["learner"]["agent"] == "quiet.py:proposer"
@@ -107,7 +114,7 @@ def test_view_shows_the_evolution_and_its_data_set() -> None:
     evolve(*SMALL, "--out", "out")
     assert call("view", "out").strip() == "out/index.html"
     page = Path("out/index.html").read_text("ascii")
-    assert "The solver is a script" in page
+    assert "The solver is a script" in page and "Nothing was trained" in page
     for run in ("proposer/iteration-2/rollouts", "data", "data/rollouts", "solver/iteration-1/rollouts"):
         assert f'href="{run}/index.html"' in page
         assert Path("out", run, "index.html").stat().st_size > 10_000

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def summary_of(out: str | Path) -> dict[str, Any]:
     """Return the measures of every finished iteration of both phases, and of the data set (None before it is made).
 
-    caveats: notes of the environments that belong beside every result.
+    caveats: who was not trained, and notes of the environments; they belong beside every result.
     """
     out = Path(out)
     phases: dict[str, list[dict[str, Any]]] = {"proposer": [], "solver": []}
@@ -39,8 +39,18 @@ def summary_of(out: str | Path) -> dict[str, Any]:
         "proposer": phases["proposer"],
         "data": files.read_json(data) if data.exists() else None,
         "solver": phases["solver"],
-        "caveats": list(notes),
+        "caveats": [*untrained_notes(out), *notes],
     }
+
+
+def untrained_notes(out: str | Path) -> list[str]:
+    """Return the sentence that says which policies of an evolution, or of rounds, no trainer changes; empty where both are trained."""
+    path = Path(out) / files.MANIFEST
+    learners = files.read_json(path) if path.exists() else {}
+    fixed = [name for name in _PHASES if str(learners.get(name, {}).get("trainer", "")).endswith(_CHANGES_NOTHING)]
+    if len(fixed) == len(_PHASES):
+        return ["Nothing was trained: without a trainer that changes a policy, only draws differ between iterations."]
+    return [f"The {name} was not trained." for name in fixed]
 
 
 LEGEND = (
@@ -60,6 +70,8 @@ _PHASES: Mapping[str, tuple[str, str, Mapping[str, int]]] = {
     ),
 }
 """Title, legend, and decimal places by the measures of an iteration; `format` and `difficulty` are components."""
+_CHANGES_NOTHING = (".Untrained", ".Checked")
+"""Ends of the names of the trainers that return the policy they are given."""
 _HEADS = {"em": "EM", "f1": "F1", "evidence_f1": "evidence F1"}
 
 
@@ -99,8 +111,8 @@ def render_phases(summary: Mapping[str, Any]) -> Group:
     return Group(*render_report(Report("EVE", tuple(sections), notes=tuple(summary["caveats"]))))
 
 
-def render_rounds(rounds: Sequence[Mapping[str, Any]]) -> Group:
-    """Return the rounds of `rounds.json` for a rich Console: data sets, and the solver on held-out questions."""
+def render_rounds(rounds: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Group:
+    """Return the rounds of `rounds.json` for a rich Console: data sets, the solver on held-out questions, and notes."""
     from rich.console import Group
 
     rows = []
@@ -113,7 +125,7 @@ def render_rounds(rounds: Sequence[Mapping[str, Any]]) -> Group:
     section = Section(
         "Rounds", (make_table("The data set of each round, and its solver on held-out questions", heads, rows),)
     )
-    return Group(*render_report(Report("EVE", (section,))))
+    return Group(*render_report(Report("EVE", (section,), notes=tuple(notes))))
 
 
 def rounds_chart(rounds: Sequence[Mapping[str, Any]], title: str = "Rounds of self-evolution") -> str:
