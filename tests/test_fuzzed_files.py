@@ -193,7 +193,8 @@ PLAIN = {"int": st.integers(1, 7), "bool": st.booleans(), "float": st.floats(0, 
 
 @settings(fuzzed, max_examples=100)
 @given(data=st.data())
-def test_any_settings_make_an_environment_that_scores_or_are_refused(monkeypatch, data):
+def test_any_settings_make_an_environment_that_scores_or_are_refused(monkeypatch, tmp_path, data):
+    monkeypatch.chdir(tmp_path)  # a relative path among the settings is written where the test may write
     monkeypatch.delenv("FACTGYM_DATA", raising=False)
     id_ = data.draw(st.sampled_from(list_envs()))
     fields = spec(id_).load().Config.model_fields
