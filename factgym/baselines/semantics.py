@@ -236,6 +236,7 @@ def _rate_at(tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None
 
 
 def _number_at(text: str, tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None:
+    """Return the quantity that starts at a token and how many tokens it spans; None where none does."""
     token = tokens[index]
     # The number of a section or an article is a name.
     if not token.is_number or (index and tokens[index - 1].key in _NUMBERED_UNITS):

@@ -297,6 +297,7 @@ class _Tally:
             self._add_turns(task, episode["turns"])
 
     def _add_scores(self, task: int, episode: Mapping[str, Any]) -> None:
+        """Add a scored episode to the sums from which all estimates are made."""
         reward, total = episode["reward"], float(episode["reward"]["total"])
         self.series["reward"].add(task, total)
         for group, series in (("components", self.components), ("gates", self.gates)):

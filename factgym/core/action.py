@@ -163,6 +163,10 @@ class _ActionParser:
         return _single(item if isinstance(item, CallError) else replace(item, end=len(content)), content)
 
     def parse_message(self, fields: dict[str, Any]) -> ParsedAction:
+        """Return the parsed form of an assistant message: its native calls, or else its text.
+
+        Subclasses of built-in types are read through the base type's own methods: a hostile `__str__` is never called.
+        """
         role = fields.get("role", "assistant")
         if not issubclass(type(role), str) or str.__str__(role) != "assistant":
             return _refused("unsupported_action", 'An action that is a message has the role "assistant".')
@@ -259,6 +263,7 @@ class _NativeCalls:
     def _item(
         self, entry: Any, name: object, text: str, arguments: dict[str, Any] | StrictJsonError | None
     ) -> ToolCall | CallError:
+        """Return the call of an entry, or the error that answers it; checks go from the outer shape inwards."""
         if len(self.items) >= self.limits.max_calls:
             return too_many_calls(self.limits, self.offset)
         if not issubclass(type(entry), dict):

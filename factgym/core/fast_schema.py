@@ -81,6 +81,7 @@ def _either(first: Test, second: Test) -> Test:
 
 
 def _choices(schema: Mapping[str, Any]) -> Iterator[Test]:
+    """Yield the test of `const` or `enum`; only texts, integers and null: other values equal across JSON's types."""
     if "const" not in schema and "enum" not in schema:
         return
     choices = [schema["const"]] if "const" in schema else schema["enum"]

@@ -77,6 +77,7 @@ def secret_values(settings: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _strings(value: Any, depth: int) -> Iterator[str]:
+    """Yield the texts within a value that are long enough to be a secret, to a bounded depth."""
     if isinstance(value, str):
         yield from (value,) if len(value) >= _MIN_CHARS else ()
     elif depth <= _MAX_DEPTH and isinstance(value, (Mapping, list, tuple)):

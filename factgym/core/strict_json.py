@@ -134,6 +134,7 @@ class Copier:
         self.budget -= amount
 
     def _copy(self, value: Any) -> Any:
+        """Return a copy made of plain JSON types within the limits; each node and each character spends the budget."""
         kind = type(value)
         if issubclass(kind, str):
             text = str.__str__(value)
@@ -267,6 +268,10 @@ class Reader:
             raise
 
     def _read(self, start: int) -> tuple[Any, int]:
+        """Return the value that starts at `start` and the position after it.
+
+        `wasted` adds up the characters of failed attempts, so that a text with many false starts stays linear.
+        """
         end = start
         if not self._shallow:
             # The scanner recurses as deep as the text nests, so depth is tested first.
@@ -344,6 +349,7 @@ class Reader:
         return StrictJsonError(code, f"{problem}, at {location}, near {near}", position)
 
     def _syntax_error(self, cause: str, position: int, start: int) -> StrictJsonError:
+        """Return the error in words that name the repair, the same for every Python version's decoder."""
         if cause.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, 3.12 at the next character
             cause, position = "Expecting value", skip_space(self.text, position + 1)
         character = self.text[position : position + 1]

@@ -190,6 +190,7 @@ class _Part(NamedTuple):
 def _build(
     dense: StoredDense, factory: str, folder: Path, cluster: Cluster | None, progress: Callable[[str], None]
 ) -> Any:
+    """Return the trained and filled FAISS index, built here or part by part on a cluster and merged."""
     count = len(dense.corpus)
     if cluster is None:
         index = _train(dense.rows, factory, progress)

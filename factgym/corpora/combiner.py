@@ -47,6 +47,10 @@ class Combiner:
         return [hits for start in starts for hits in self._run(list(queries[start : start + self._max_queries]), k)]
 
     def _run(self, queries: list[str], k: int) -> list[list[Hit]]:
+        """Return a search's results, maybe of another thread's batch (flat combining, Hendler et al., 2010).
+
+        A thread that gets a slot takes all waiting searches and runs them; the others sleep until theirs is done.
+        """
         search = _Search(queries, k)
         with self._changed:
             self._waiting.append(search)
@@ -82,6 +86,7 @@ class Combiner:
         return batch
 
     def _send(self, batch: list[_Search], k: int) -> None:
+        """Run a batch and hand out its results or its error; a refusal is tried again search by search."""
         try:
             results = self._retrieve([query for search in batch for query in search.queries], k)
         except ConfigError as error:

@@ -333,6 +333,7 @@ class DenseIndex(Immutable):
         return self._combiner.search(queries, k)
 
     def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
+        """Return the k nearest passages of each query by inner product; ties by position, a blank query has none."""
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         if self._faiss is None or not nonblank:

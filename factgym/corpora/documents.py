@@ -272,6 +272,7 @@ def _jsonl_drafts(name: str, text: str, on_bad: OnBad | None) -> Iterator[_Draft
 
 
 def _jsonl_draft(name: str, number: int, line: str) -> _Draft:
+    """Return the document of a line; FlashRAG's `contents` holds the title as a quoted first line."""
     location = f"{name} line {number}"
     values = parse_object(line, location)
     key = next((key for key in ("text", "contents") if key in values), None)

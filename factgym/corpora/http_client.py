@@ -137,6 +137,11 @@ class HttpClient:
         return status, content
 
     def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Send a request over a pooled connection and return status and body.
+
+        Only a pooled connection may be stale (closed by the server while idle): that is safe to send again, a fresh
+        one's fault is the server's. A connection goes back to the pool when its answer was read whole.
+        """
         connection, is_fresh = self._take()
         try:
             headers: dict[str, str | bytes] = {"Content-Type": "application/json"} if body is not None else {}

@@ -218,6 +218,7 @@ class LateIndex(Immutable):
         return self._combiner.search(queries, k)
 
     def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
+        """Return the k best passages by MaxSim (ColBERT): single precision with a bound, then exact rescoring."""
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         first, stop = self.range

@@ -168,6 +168,7 @@ class MappedFolder:
             array.check_all()
 
     def _read_manifest(self, kind: str, version: int) -> dict[str, Any]:
+        """Return the manifest after checks of kind, version and checksum, in that order: each has its own message."""
         path = self.path / MANIFEST
         try:
             manifest = json.loads(path.read_bytes())

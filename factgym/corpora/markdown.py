@@ -137,6 +137,7 @@ class _BlockBuilder:
             self._header = []
 
     def _add_inline(self, text: str) -> None:
+        """Take the text of an inline token as a heading, a table cell or a paragraph, by what is open."""
         if self._heading_level:
             self._path = [entry for entry in self._path if entry[0] < self._heading_level]
             self._path.append((self._heading_level, text))

@@ -392,6 +392,7 @@ def _is_squad(row: Row) -> bool:
 
 
 def _web_page(row: Row) -> Iterator[Draft]:
+    """Yield the passages of a page of an AVeriTeC knowledge store: windows of its sentences."""
     content, url = row.values["url2text"], row.values.get("url") or ""
     texts = [content] if isinstance(content, str) else content
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -148,6 +148,7 @@ class RemoteIndex(Immutable):
         return results
 
     def _parse_hit(self, entry: Any) -> Hit:
+        """Return a hit of a server, whose passage is one of the corpus here or, without a corpus, comes along."""
         document = entry.get("document") if isinstance(entry, dict) else None
         value = document.get("id") if isinstance(document, dict) else None
         score = entry.get("score") if isinstance(entry, dict) else None

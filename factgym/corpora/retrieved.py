@@ -131,6 +131,7 @@ class RetrievedCorpus(Corpus):
             return passage  # type: ignore[no-any-return]
 
     def _source_fingerprint(self) -> str:
+        """Return what identifies a source of passages: its own fingerprint, its server's, or its type."""
         if not isinstance(self.source, str):
             own = getattr(self.source, "fingerprint", None)
             kind = f"{type(self.source).__module__}.{type(self.source).__qualname__}"

@@ -321,6 +321,10 @@ class _JsonArray:
             raise DataError(f"{self._file} line {self._line}: text after the end of the JSON array. Remove it.")
 
     def _entry(self, number: int) -> Row:
+        """Return the next object of a JSON array, reading on until the decoder has a whole value.
+
+        Memory is bounded by MAX_ROW_CHARS: an error in a shorter rest may only mean that the value goes on.
+        """
         first = self._peek()
         location = f"{self._file} line {self._line} (entry {number})"
         if first != "{":
@@ -429,6 +433,7 @@ class _JsonArray:
 
 
 def _table_rows(file: Path, chunks: Iterator[str], delimiter: str, on_bad: OnBad | None) -> Iterator[Row]:
+    """Yield the rows of a table with a header, as JSON-like objects; a bad row raises or goes to `on_bad`."""
     names: list[str] | None = None
     for number, fields in _records(file, chunks, delimiter, on_bad):
         location = f"{file} line {number}"

@@ -128,6 +128,7 @@ class StoredBm25(Bm25Base):
             return list(pool.map(lambda query: self._search(query_terms(query), k), queries))
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
+        """Return the k best passages, term at a time: for each query term its posting list is added to the scores."""
         # Term-at-a-time, in the order of the query, as the engines in memory add up. No term has a passage twice, so
         # that the indexed addition is one for each posting.
         ranges = [bounds for word in words if (bounds := self._clip(*self._postings(word)))[0] < bounds[1]]

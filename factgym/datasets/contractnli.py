@@ -155,6 +155,7 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         return self._fingerprint
 
     def _make(self, pair: _Pair) -> ClaimExample:
+        """Return the example of a hypothesis over a contract; without evidence the nearest passages show silence."""
         contract = pair.contract
         passages = tuple(passage for passage, _, _ in contract.parts)
         topic, statement = self._labels[pair.hypothesis]

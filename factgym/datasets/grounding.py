@@ -364,6 +364,7 @@ def _scifact_example(claim: _SciFactClaim, abstracts: Mapping[str, SplitDocument
 
 
 def _scifact_claim(row: Row) -> _SciFactClaim:
+    """Return a SciFact claim with its rationales, from the published JSONL or from the viewer's CSV."""
     id_, text = str(row.values.get("id", ""))[:80], row.text("claim", MAX_CLAIM_CHARS)
     if "evidence" in row.values:
         entries = list(_rationales(row))

@@ -59,6 +59,8 @@ SLOTS = (
 
 
 def _start(strategy: Strategy, env: Any, seed: int, shortcuts: Shortcuts) -> Policy:
+    """Return the policy of a composed strategy: query, reading, label rule, citation and text, slot by slot."""
+
     def act() -> Generator[Any, str, None]:
         claim, first = env.task.prompt, strategy.first
         reading, rule = first("read").operator, first("label").operator

@@ -250,6 +250,7 @@ class Planner:
             return plans[step], round_
 
     def _make_plans(self, verdict: Verdict) -> Iterator[Plan]:
+        """Yield pairs of statements; their answers match the target statistics, so that none tells a label."""
         # Herding (Welling, 2009): each step takes the pair that brings the sum of the chosen answers' vectors nearest to
         # its target. Operators are coordinates too; their target is water-filled, equal shares as far as each reaches.
         rng = random.Random(f"{self._seed}:{verdict}")

@@ -292,6 +292,7 @@ def token_advantages(rows: Sequence[Row], form: Credit, weight: float, scale: bo
 
 
 def _stepwise(group: Sequence[Row], scale: bool) -> list[Floats]:
+    """Return token advantages of a group whose returns are compared position by position."""
     size = max(len(row.mask) for row in group)
     if not size:
         return [np.zeros(0) for _ in group]

@@ -128,6 +128,7 @@ class MicroBatcher:
         return results
 
     async def _run(self) -> None:
+        """Run waiting queries batch by batch: each waits for others at most a share of the last search's time."""
         while self._waiting:
             await self._gather()
             batch = self._take()

@@ -166,6 +166,7 @@ class ReplyTrainer:
                 return trainer._get_per_token_logps_and_entropies(trainer.model, ids, mask, size)[0]
 
     def _step_batches(self, step: int) -> list[dict[str, Any]]:
+        """Return a step's batches: replies of all groups with their group's advantage, sorted by length."""
         trainer: Any = self
         model = trainer.accelerator.unwrap_model(trainer.model)
         groups = self.rollouts.play(dataclasses.replace(self.loaded, model=model), step)

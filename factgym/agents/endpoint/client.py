@@ -105,6 +105,7 @@ class Client:
         return await self._send("GET", "/models")
 
     async def _send(self, method: str, path: str, **request: Any) -> bytes | Fault:
+        """Return an answer or a fault, without secrets; tracks since when the server has been away."""
         if self._closing is None:
             self._session = self._open_session()
             # asyncio finishes generators that are still open when a loop ends: connections must not outlive it.
@@ -374,6 +375,7 @@ class Exchange:
                 await asyncio.sleep(waited)
 
     def _may_retry(self, fault: Fault) -> bool:
+        """Return whether a fault is worth another attempt: within the retries, or while an outage may still end."""
         settings = self._settings
         if not fault.again or not settings.max_retries:
             return False

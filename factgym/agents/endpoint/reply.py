@@ -66,6 +66,7 @@ def read_reply(body: bytes, keep_reasoning: bool = False) -> ChatReply | Fault:
 
 
 def _read_completion(data: dict[str, Any], keep_reasoning: bool) -> ChatReply | Fault:
+    """Return the reply of a chat completion; what a server leaves out stays out, what is too large is cut."""
     choices = data.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise _BadReplyError("the reply has no choices")
@@ -290,6 +291,7 @@ class _Stream:
         return any_part
 
     def _add_call(self, number: int, call: Mapping[str, Any]) -> None:
+        """Merge a part of a streamed call, which names its index or, from some servers, does not."""
         index = call.get("index")
         index = index if type(index) is int else number
         if index not in self.calls and len(self.calls) >= _MAX_CHOICE_CALLS:

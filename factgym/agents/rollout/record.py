@@ -120,6 +120,7 @@ class _SentMessages:
 
 
 def _turn(turn: Turn, act: Act, sent: _SentMessages, tools: int, secrets: tuple[str, ...]) -> Record:
+    """Return a turn as data: message, calls, observation, what was sent, and the seconds of each side."""
     completion = act.completion or {}
     names = [str(tool.get("function", tool).get("name")) for tool in act.tools]
     recorded: dict[str, Any] = {key: completion[key] for key in _COMPLETION_FIELDS if key in completion}  # type: ignore[literal-required]

@@ -187,6 +187,7 @@ def _titles() -> dict[str, str]:
 def _by_benchmark(
     key: str, measure: str, reports: Sequence[EveReport], notes: Iterable[str] = (), **values: object
 ) -> Table:
+    """Return the paper's table by benchmark, its winners beside our numbers."""
     titles, printed = _titles(), facts(key)
     rows = []
     for system in facts("systems")["rows"]:

@@ -132,6 +132,7 @@ class Optimiser:
         return not trial.fault
 
     def _halve(self, first: Sequence[Strategy]) -> None:
+        """Play successive halving (Jamieson & Talwalkar, 2016): many strategies on few tasks, the best on more."""
         # Each rung costs about two thirds of the first: a third of the strategies plays twice as many tasks more.
         price = sum(
             (rung - before) / _KEEP**level
@@ -168,6 +169,7 @@ class Optimiser:
             yield self.space.draw(self._rng, changes=max(3, len(self.space.slots) // 2))
 
     def _mutate(self) -> None:
+        """Search around the best strategies: children of an elite race through the rungs until the budget is spent."""
         repeats = turn = 0
         while self.spent < _SHARES[1] * self.budget and repeats < _MAX_REPEATS:
             kind: Kind = ("blind", "attack")[turn % 2]

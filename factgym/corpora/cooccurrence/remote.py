@@ -139,6 +139,7 @@ class RemoteCounter(Immutable):
         return self._client.exchange("POST", "/", body, window)
 
     def _parse(self, status: int, answer: bytes) -> int:
+        """Return the count in an answer of infini-gram's API, or REFUSED where it explicitly gives none."""
         if status in _REFUSALS:
             return REFUSED
         try:

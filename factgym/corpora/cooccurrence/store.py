@@ -415,6 +415,7 @@ def open_container(path: Path, kind: str, *, verify: bool = False) -> Container:
 
 
 def _read_header(path: Path) -> dict[str, Any]:
+    """Return the header of an index file, whose length and CRC-32 precede it; anything else is refused."""
     try:
         with path.open("rb") as file:
             raw = file.read(HEADER_BYTES)

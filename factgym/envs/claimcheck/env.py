@@ -233,6 +233,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         return ("submit",) if self.config.offline else None
 
     def score(self) -> RewardReport:
+        """Return the report: the submission scored against gold, with credit for the spans that earned each share."""
         submission, task, rubric = self.state.submission, self.task, self.config.rubric
         example, turns, offline = task.example, self.episode.turns, self.config.offline
         # Passages that the policy had seen when it submitted: not those opened in the same message.

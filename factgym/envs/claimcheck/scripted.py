@@ -74,6 +74,7 @@ class ScriptedPolicy:
         self._loop: ToolLoop[Verdict] | None = None
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """Return the calls of the next turn; the play is a generator that takes tool results, returns a verdict."""
         try:
             if self._loop is None:
                 self._loop = self._play(parse_brief(messages, tools, self._turns))

@@ -103,6 +103,7 @@ def _answer_apart(knowledge: Knowledge, background: Background) -> str:
 
 
 def _start(strategy: Strategy, env: CorverEnv, seed: int, shortcuts: Shortcuts) -> Policy:
+    """Return the policy of a strategy: how to search, what to say where nothing is known, in what form."""
     choices = {
         slot: [(choice.operator.apply, choice.text) for choice in strategy.choices[slot]] for slot in strategy.choices
     }

@@ -281,6 +281,8 @@ def next_facts(chain: Chain, results: Sequence[Passage], rng: random.Random) -> 
 
 
 def _start_oracle(env: EveProposerEnv, seed: int) -> Policy:
+    """Return the proposer that writes the draft of highest reward (branch and bound over all drafts)."""
+
     def reward(draft: Draft, bound: bool) -> float:
         """Return the reward of a draft; an upper bound, without removing documents, where `bound`."""
         checked = env.check(Proposal(draft.question, draft.answer, draft.evidence), len(env.episode.turns))

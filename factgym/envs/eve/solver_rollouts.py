@@ -180,6 +180,11 @@ class SolverRollouts:
         return run_nested(lambda: self._ask(question, answer, evidence, removable), cancellation)
 
     async def _ask(self, question: str, answer: str, evidence: str | None, removable: Sequence[str]) -> SolverAnswers:
+        """Return the rollouts: n that search, m with the evidence, m without; and which documents are needed.
+
+        A document is needed when, with it removed, no rollout answers any more; only rollouts that were right are
+        evidence of what was used.
+        """
         await self._prepare_policies()
         plan: list[tuple[Protocol, AuxiliaryPolicy, str | None, int]] = [("search", self.solver, None, self._n)]
         if evidence is not None and self._by_logprob:
@@ -243,6 +248,7 @@ class SolverRollouts:
                     limits.prepared.add(id(policy))
 
     async def _cached_answer(self, request: _Request) -> Entry:
+        """Return the answer to a request, from memory, from the file, or from the policy; each is computed once."""
         # The key holds all that an answer depends on. The gold is part of it only where the policy sees it: a script may
         # look at its environment, and a log-probability is of the answer itself.
         policy = request.policy

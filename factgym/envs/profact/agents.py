@@ -355,6 +355,7 @@ def _gold_questions(check: FactCheck) -> dict[str, GoldQuestion]:
 
 
 def _start_teacher(env: Env[ProFactTask], seed: int) -> Policy:
+    """Return the teacher: gold choices wherever the words in sight justify them, the workflow's elsewhere."""
     check = env.task.check
     gold = _gold_questions(check)
     pairs = env.task.gold.pairs

@@ -236,6 +236,7 @@ class ProFactEnv(Env[ProFactTask]):
         return messages
 
     def score(self) -> RewardReport:
+        """Return the report: questions, answers and verdict against the gold, with the gate of grounded answers."""
         state, rubric, store = self.state, self.config.rubric, self.tasks.store
         grounded = [
             is_grounded(question.question, question.answer or "", question.evidence_in_view, self.task.check.claim)

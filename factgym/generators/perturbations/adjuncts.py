@@ -111,6 +111,7 @@ def _replace(sentence: str, table: str, rng: random.Random) -> str | None:
 
 
 def _rule_edit(sentence: str, table: str, rng: random.Random) -> Edit | None:
+    """Return a rewriting by a rule of the table that applies to the sentence, drawn at random; None without any."""
     matches = [(match, new) for pattern, new in rewriting_rules(table) if (match := pattern.search(sentence))]
     if table != "equivalents":
         matches = [(match, new) for match, new in matches if in_main_clause(sentence[: match.start()])]

@@ -64,6 +64,7 @@ def fluency_faults(text: str, original: str = "") -> list[str]:
 
 
 def _surface_faults(text: str) -> list[str]:
+    """Return what no edited sentence may have: unbalanced marks, doubled words, wrong articles, stray spaces."""
     faults = [f"unbalanced {pair}" for pair in _BRACKETS if text.count(pair[0]) != text.count(pair[1])]
     faults += ['unbalanced "'] * (text.count('"') % 2)
     doubled = re.finditer(r"\b([^\W\d_]+) \1\b", text, re.I)
@@ -252,6 +253,7 @@ def negation_faults(change: _Change) -> list[str]:
 
 
 def _are_opposites(first: str, second: str) -> bool:
+    """Return whether two words are antonyms: by a negating prefix, or by the table, in any degree of comparison."""
     if _CUES.negating_prefix.sub("", first) == second or _CUES.negating_prefix.sub("", second) == first:
         return True
     firsts, seconds = _degree_forms(first), _degree_forms(second)

@@ -56,6 +56,7 @@ class _Modal:
 
 
 def _modals(sentence: str) -> Iterator[_Modal]:
+    """Yield the modal phrases whose force can be changed: with a subject, in a main clause, over an act."""
     for match in _MODAL.finditer(sentence):
         subject, phrase, verb = match["subject"], match["modal"], match["verb"]
         force = _FORCE[phrase]

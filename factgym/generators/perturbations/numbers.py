@@ -251,6 +251,7 @@ def change_number(statement: Statement) -> Edit | NoEdit:
 
 
 def _find_numbers(statement: Statement) -> list[_Number]:
+    """Return the numbers that can be changed; kinds go from specific to general, the first match wins."""
     text = statement.text
     claimed = protected_spans(text)
     numbers: list[_Number] = []

@@ -127,6 +127,7 @@ class Rulebook:
         return replace(fact, thing=Concept(f"{entry.id}.{holds}", entry.yes if holds else entry.no), holds=holds)
 
     def _permission(self, fact: Fact, topic: Topic, entry: Entry, need: frozenset[str]) -> Fact:
+        """Return the fact as a permission, with the slots that `need` demands and others drawn at random."""
         rng = self.rng
         has_condition = need & {"condition", "only"} or rng.random() < 0.62
         condition = rng.choice(entry.conditions) if has_condition else None
@@ -142,6 +143,7 @@ class Rulebook:
         )  # fmt: skip
 
     def _with_adjuncts(self, fact: Fact, topic: Topic, need: frozenset[str], plain: bool) -> Fact:
+        """Return the fact with adjuncts drawn from its topic; `need` forces some, `plain` leaves out the rest."""
         rng = self.rng
         likely = 0.0 if plain else 1.0
         for slot, pool, share in _TABLE["adjuncts"].get(fact.kind, ()):

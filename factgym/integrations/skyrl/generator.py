@@ -40,6 +40,7 @@ class FactGenerator(SkyRLGymGenerator):
         return output
 
     def _add_rewards(self, outputs: Sequence[Any], env: FactTextEnv) -> None:
+        """Add the final reward and each turn's credit to the last token of its message."""
         unpaid = 0.0 if env.paid else env.total()
         turn_credit = [self.turn_weight * reward for reward in env.session.turn_rewards()]
         if not isinstance(outputs[-1].reward, list):  # one number for the whole, under a chat template of SkyRL's own

@@ -90,6 +90,7 @@ class StopWhenDone:
         images: Any,
         multimodal_fields: Any,
     ) -> tuple[Any, ...]:
+        """Play the episodes after their first completion, in place of TRL's loop, and return what TRL's returns."""
         trainer: Any = self
         if images or not all(isinstance(env, FactEnvironment) for env in trainer.environments):
             outputs: tuple[Any, ...] = super()._tool_call_loop(  # type: ignore[misc]
@@ -299,6 +300,7 @@ class DenseCredit(StopWhenDone):
         return batch
 
     def _rows(self, inputs: Any, batch: Any) -> list[Row]:
+        """Return for each completion its token credit, returns and group, in the order of the batch."""
         trainer: Any = self
         token_mask = batch["completion_mask"].bool()
         if "tool_mask" in batch:

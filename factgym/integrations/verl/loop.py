@@ -308,6 +308,7 @@ class FactAgentLoop(AgentLoopBase):
         return Layout(self._form, self._options.dense_weight, group, 0 if session is None else int(session) + 1)
 
     def _outputs(self, rollout: _Rollout, layout: Layout) -> list[FactOutput]:
+        """Return a row for each context of a rollout; credit is spread over the session and cut at the contexts."""
         session = rollout.session
         report = session.close()
         contexts = [context for context in rollout.contexts if context.turns]

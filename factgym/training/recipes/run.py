@@ -202,6 +202,7 @@ class _Training:
         return [self.tasks.env.tasks.index_of(task) for task in read_tasks(path)][: stage.tasks]
 
     def _filtered(self, stage: Stage, folder: Path, model: str) -> list[str]:
+        """Return the tasks that a filter leaves: those in the learning zone, or those where the policy fails."""
         if stage.filter_data is not None:
             source = Path(stage.filter_data)
             self.tasks.check_trained((str(episode["task"]) for episode in read_run(source).episodes()), str(source))
@@ -310,6 +311,7 @@ class _Training:
         return path
 
     def _run_stage(self, number: int, folder: Path, model: str) -> dict[str, Any]:
+        """Train a stage with held-out evaluations between its steps; return its facts and our warnings."""
         stage = self.recipe.stages[number]
         data, indices = None, self._chosen_tasks(stage, folder, model)
         if isinstance(stage, SftStage):
@@ -422,6 +424,7 @@ class _Training:
             return
 
     def _result(self, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return scores at the stages' boundaries, paired differences between them, and the held-out curve."""
         splits: dict[str, Any] = {}
         names = self._boundaries
         for split in (TEST, TRAIN):

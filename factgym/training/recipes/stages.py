@@ -416,6 +416,7 @@ def metrics_of(logs: Mapping[str, Any], total: str = "") -> dict[str, Any]:
 
 
 def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end: StepEnd) -> Any:
+    """Return the callback of a stage; steps without signal are counted over a resumption too."""
     from transformers import TrainerCallback
 
     from factgym.integrations.frameworks import class_name

@@ -144,6 +144,7 @@ class PolicyProposer:
         return await gather_bounded(self._propose, requests, concurrency)
 
     async def _propose(self, request: ProbeRequest) -> Probe | DroppedRequest:
+        """Return a probe, or why none came; a malformed reply is answered with its error up to `retries` times."""
         if request.error_type is not None and request.item.label != ATTRIBUTABLE:
             return DroppedRequest(request, "not_attributable", "the claim is false already")
         key = derive(self.seed, "proposer", request.item.id, request.strategy, request.error_type or "")

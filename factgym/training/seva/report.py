@@ -179,6 +179,7 @@ def read_report(folder: str | Path, *, resamples: int = RESAMPLES) -> EvolutionR
 
 
 def _round_result(metrics: Mapping[str, Any], seed: Mapping[str, Any], resamples: int) -> RoundResult:
+    """Return a round's macro-F1 on each benchmark, with the paired BCa interval of its change from the seed."""
     scores = {}
     for name, measured in metrics["benchmarks"].items():
         before = seed["benchmarks"][name]
