@@ -189,6 +189,7 @@ def _gymnasium(subject: _Subject) -> _Outcome:
 
 
 def _determinism(subject: _Subject) -> _Outcome:
+    """Check equal transcripts in this and another process, unequal ones of other seeds, and copied episodes."""
     env, seed = subject.env, subject.seed
     expected = digest(transcript(env, seed))
     if digest(transcript(subject.make(), seed)) != expected:
@@ -282,6 +283,7 @@ def _examples(env: Env[Any], indices: Any) -> Iterator[Example]:
 
 
 def _leaks(subject: _Subject) -> _Outcome:
+    """Check that classifiers on the claim, names or lengths alone stay near chance."""
     tasks = search_tasks(subject.env, _LEAK_TASKS, subject.seed)
     training = list(_examples(tasks.env, [*tasks.fit, *tasks.train][:_LEAK_TASKS]))
     fresh = list(_examples(tasks.fresh_env, tasks.fresh))

@@ -79,6 +79,7 @@ class ResponseClaims(Records[ClaimExample]):
 
 
 def _response_claims(response: LabelledResponse) -> Iterator[ClaimExample]:
+    """Yield the claims of a response: supported where all labelled sentences that it overlaps are."""
     labelled = [
         (span, label)
         for text, label in response.sentences

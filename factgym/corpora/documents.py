@@ -191,6 +191,7 @@ def iter_folder(
 
 
 def _text_draft(name: str, text: str, extract: bool) -> _Draft:
+    """Return the document of a text file, with the title of its first heading or of its name."""
     suffix = PurePosixPath(name).suffix.lower()
     is_extracted = extract and suffix in MODULES
     is_markdown = suffix in _MARKDOWN or (is_extracted and suffix != ".pdf")

@@ -104,6 +104,7 @@ class LateEncoder(SentenceModel):
         return halves
 
     def _encode(self, encode: Any, texts: list[str], **options: Any) -> list[Vectors]:
+        """Return a matrix of token vectors for each text, in float32; a text without tokens has a zero row."""
         if not texts:
             return []
         options = {"batch_size": self.batch_size, "show_progress_bar": False, **options}

@@ -188,6 +188,7 @@ class StoredDense(Immutable):
         return self._combiner.search(queries, k)
 
     def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
+        """Return the k nearest passages of each query; a blank query has none and is not encoded."""
         nonblank = [i for i, query in enumerate(queries) if query.strip()]
         results: list[list[Hit]] = [[] for _ in queries]
         if nonblank:

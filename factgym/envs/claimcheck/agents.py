@@ -60,6 +60,7 @@ _MAX_RANDOM_TURNS = 6
 
 
 def _play_at_random(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:
+    """Play legal calls at random: searches of the brief's words, reads of listed ids, then a random verdict."""
     rng = random.Random(f"random policy {seed} {brief.question} {brief.answer}")
     ids = [passage.id for passage in brief.passages]
     opened = list(brief.passages)

@@ -298,6 +298,7 @@ class SolverRollouts:
         return env
 
     async def _play_episode(self, request: _Request) -> Entry:
+        """Return the answer of a searching rollout and the documents that it was given."""
         env = self._solver_env(request)
         policy = request.policy.start(env, request.seed(self._seed))
         try:

@@ -321,6 +321,7 @@ def most_frequent_label(tasks: ProFactTaskSet) -> str:
 
 
 def _start_oracle(env: Env[ProFactTask], seed: int) -> Policy:
+    """Return the oracle: gold questions, answers and label, grounded where the reward demands it."""
     check = env.task.check
     gold = _gold_questions(check)
 

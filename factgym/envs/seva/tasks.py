@@ -121,6 +121,7 @@ def truncate_source(text: str, max_chars: int) -> str:
 
 
 def _load_claims(config: SevaConfig) -> Claims:
+    """Return the claims of a configuration: generated, or read and then cleared of cues, balanced and sampled."""
     if config.source == "synthetic":
         generator = MiniatureAttribution if config.world == "miniature" else SyntheticAttribution
         return generator(config.chosen_split, seed=config.seed, size=config.size, passages=config.passages)

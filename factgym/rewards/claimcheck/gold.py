@@ -59,6 +59,7 @@ def gold_of(example: ClaimExample) -> ClaimGold:
 
 
 def _statement_gold(example: ClaimExample, claim: GoldClaim) -> ClaimGold:
+    """Return a statement's gold evidence; of a silent one, every sentence that shows the silence."""
     facts = tuple(dict.fromkeys(fact for fact in claim.facts if fact.end > fact.start))
     gold = ClaimGold(claim.status, claim.text, frozenset(fact.passage for fact in facts), frozenset(), facts, ())
     if facts and not claim.is_silent:

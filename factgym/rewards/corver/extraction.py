@@ -172,6 +172,7 @@ class _ClauseParser:
         return len(self.triplets) >= _MAX_TRIPLETS
 
     def parse(self) -> None:
+        """Add the clause's triples: of subject, verb and object, then of appositions; a pronoun's is invalid."""
         start = self._skip_reports(self._skip_introduction(0))
         verb = self._main_verb(start)
         verb = self._present_verb(start) if verb is None else verb

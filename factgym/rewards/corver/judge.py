@@ -136,6 +136,7 @@ def gold_answers(aliases: Sequence[str] | str) -> Words:
 
 
 def _judge_reference(answer: str, golds: Iterable[str]) -> Label:
+    """Return the label of the authors' judge: containment of normalised texts, in either direction."""
     if is_refusal(answer):
         return "na"
     normalised = normalise_answer(answer)
@@ -151,6 +152,7 @@ _normalise_gold = lru_cache(maxsize=65_536)(normalise_answer)
 
 
 def _judge_boundary(answer: str, golds: Sequence[str], question: str, rules: CorverRules) -> Label:
+    """Return the label of the default judge, by what the answer asserts; see the decision list below."""
     words = _split_words(answer)
     if not words or (len(answer) < _MAX_REFUSAL_CHARS and _is_refusal(words)):
         return "na"
@@ -251,6 +253,7 @@ class _Assertion:
         return False
 
     def _is_taken_back(self, gold: Words, rest: Sequence[str]) -> bool:
+        """Return whether the words after an answer withdraw it, so that a list or a denial states nothing."""
         if not rest:
             return False
         # What follows an answer takes it back: an alternative ("Rome or Oslo"), a denial ("Rome? no"), another number

@@ -233,6 +233,7 @@ def _score(
     rules: CorverRules,
     question: str,
 ) -> CorverScore:
+    """Return the score of a completion from its sentences' counts: labels of all judges, format, component means."""
     answer = extract_answer(text)
     labels = judge_completion(text, answer, aliases, rules, question)
     faults, strict_faults = format_faults(text, rules)

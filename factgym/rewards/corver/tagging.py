@@ -84,6 +84,7 @@ class _WordTags(dict[str, int]):
 
 
 def _guess_tag(word: str) -> int:
+    """Return the tag of a word outside the lexicon, by its shape and ending."""
     if word[0].isupper():
         return ENT
     if word[0].isdigit():
@@ -97,6 +98,7 @@ _WORD_TAGS = _WordTags(LEXICON)
 
 
 def _tag_words(words: Sequence[str]) -> list[int]:
+    """Return the tags of a sentence's words: by the lexicon, then corrected for the capital of the first word."""
     tags = [_WORD_TAGS[word] for word in words]
     if tags[0] == ENT:
         # A capital at the beginning is no evidence for words of the lexicon.

@@ -187,6 +187,7 @@ def nearest_sentences(claim: str, source: str) -> list[Range]:
 
 
 def _nearest_sentences(claim: WordText, source: str, words: list[str], offsets: list[int]) -> list[Range]:
+    """Return the sentences nearest to a claim: at least half of the best overlap, and greedily any new words."""
     parts = sentences(source) or [(0, len(source))]
     # No word crosses the end of a sentence, so that the words of one are a slice of the words of the text.
     indices = [_words_between(offsets, part) for part in parts]
@@ -341,6 +342,7 @@ def _bears(quote: str, covered: Iterable[int], claim: WordText, source: _Source)
 
 
 def _count_alignments(entries: list[_Entry], claim: WordText, source: _Source, rules: SevaRules) -> _Counted:
+    """Return what well-formed alignments cover of the claim and quote of the source."""
     all_covered, all_quoted, has_negative = set[int](), set[str](), False
     min_chars, max_claim, max_source = rules.min_span_chars, rules.max_claim_span_chars, rules.max_source_span_chars
     for data, claim_span, source_span, part_phrase, quote_phrase in entries:
@@ -364,6 +366,7 @@ def _count_alignments(entries: list[_Entry], claim: WordText, source: _Source, r
 
 
 def _count_steps(entries: list[_Entry], claim: WordText, source: _Source, rules: SevaRules) -> _Counted:
+    """Return what well-formed reasoning steps cover of the claim and quote, and how many of them differ."""
     all_covered, all_quoted, has_negative = set[int](), set[str](), False
     parts, explanations = set[str](), set[str]()
     for data, part, evidence, part_phrase, quote_phrase in entries:

@@ -104,6 +104,7 @@ def _held_out(recipe: Recipe, tasks: TaskSets) -> dict[str, Any] | None:
 
 
 def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> str:
+    """Write rows, configuration and command of verl for a GRPO stage; what it cannot express is refused."""
     from factgym.integrations.verl.rows import config_text, write_rows
 
     if stage.schedule == "linear":
@@ -165,6 +166,7 @@ def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> st
 
 
 def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> str:
+    """Write rows, script and command of SkyRL for a GRPO stage; what it cannot express is refused."""
     from factgym.integrations.skyrl import write_rows
 
     if stage.credit not in ("scalar", "grpo"):
@@ -224,6 +226,7 @@ def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> s
 
 
 def _prime_rl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> str:
+    """Write prime-rl's configuration and command for a GRPO stage; what it cannot express is refused."""
     unsupported = {
         "credit": stage.credit != "scalar",
         "beta": stage.beta > 0,

@@ -212,6 +212,7 @@ def _adapter(lora: Lora | None) -> Any:
 
 
 def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    """Return TRL's trainer of a supervised stage, with warnings where traces are cut or too long for the model."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
