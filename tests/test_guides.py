@@ -28,6 +28,7 @@ from test_readme import factgym, run
 
 from factgym.agents.resolve import _MAKERS, scripted_agents
 from factgym.cli.main import app
+from factgym.core.errors import RELEASED
 from factgym.core.registry import list_envs, spec
 from factgym.corpora.index import _KINDS
 from perf.__main__ import NAMES
@@ -161,6 +162,7 @@ def check_pip(words: list[str]) -> None:
     for word in words:
         name, _, names = word.rstrip("]").partition("[")
         if name in (".", "factgym"):
+            assert name == "." or RELEASED, f"{word}: not on the package index yet"
             assert set(filter(None, names.split(","))) <= extras.keys(), word
         elif word not in ("-e", "prime", "uv") and " @ git+https://" not in word:
             assert word in pins or re.fullmatch(r"[\w-]+==[\d.]+", word), word

@@ -17,22 +17,26 @@ import pytest
 from retrieval_served import start, stop, write_passages
 from served import served
 from test_guides import ROOT, SHOWN
-from test_readme import factgym
+from test_readme import SMALL, factgym, run_module
 
 sys.path += [str(ROOT / "tests" / folder) for folder in ("agents", "corpora")]
 
 PAGES = ("audit", "check", "corpora", "corver", "evolve", "models", "retrieval", "runs", "training")
-NOT_HERE = ("--engine verl", "evolve eve")
-"""Lines for an engine (below), and for a model that can write questions (tests/training/test_trl_trainers.py)."""
+NOT_HERE = {"--engine verl": "another engine runs the files that the last test here writes"}
+"""Lines that the test of lines leaves out -> why."""
 LINES = [
     line
     for page, block in SHOWN
     if page.parent.name == "guides" and page.stem in PAGES
     for line in block.strip().splitlines()
-    if line.startswith("factgym ") and not any(words in line for words in NOT_HERE)
+    if line.startswith(("factgym ", "python -m perf ", "python -m factgym.cli.docs "))
+    and not any(words in line for words in NOT_HERE)
 ]
+SEED = "hf:runs/eve_{}/stages/0-sft/model"
+"""A policy that a line before leaves."""
 MODEL, VECTORS, LATE, NLI = "hf:{}/model", "{}/encoder", "{}/colbert", "nli:{}/nli"
 STAND_INS = {
+    "--proposer hf:path/to/model --solver hf:path/to/model": f"--proposer {SEED.format('proposer')} --solver {SEED.format('solver')}",
     "hf:path/to/model": MODEL,
     "hf:Qwen/Qwen3-0.6B": "scratch:10k",
     "openai:MODEL --base-url http://HOST:8000/v1 -n 5000 -k 8": "openai:claimcheck-script --base-url {url} -n 4 -k 2",
@@ -49,6 +53,7 @@ STAND_INS = {
     "--max-tokens 512": "--max-tokens 8",
     '"depth": 100}': '"depth": 100, "reranker": "{}/reranker"}',
     "recipes/": f"{ROOT}/recipes/",
+    ". --certify seva profact": "{}/checkout --certify toy",
     '"python", "sft.py"': f'"{sys.executable}", "{{}}/sft.py"',
     "postgresql://me@db.example:5432/search?table=policies": "{database}&table=policies",
     "--ray auto --shards 4 --replicas 2 --port 8000": "--ray local --shards 2 --port 0",
@@ -64,7 +69,13 @@ QUICK = {
     "factgym filter": "-n 2 -G 2 --max-tokens 4",
     "factgym eval": "-n 2",
     "factgym evolve seva": "--rounds 1 --budget 4 --size 8 --material 8 --warm-up 0 --agent-set max_tokens=4",
-    **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_")},
+    "factgym evolve eve": "--rounds 1 --iterations 1 --solver-iterations 1 --test 2 --size 60 --batch 6 --prompts 6"
+    " --rows 2 --samples 2 --group 2 -n 2 -m 1 --world miniature --hops 1 --env-set prompt=brief --env-set top_k=1"
+    " --env-set max_turns=2 --proposer-set max_tokens=160 --solver-set max_tokens=16 --select all",
+    f"factgym train {ROOT}/recipes/eve_proposer": f"{TUNING} --set model=scratch:30k --set stages.0.steps=400"
+    " --set stages.0.batch=4",  # it learns to write questions, valid or not
+    **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_solver")},
+    **{f"python -m perf {name}": options for name, options in SMALL.items()},
     "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2"
     " --set stages.1.groups=2 --set stages.1.samples=2 --set stages.1.max_completion=8",
 }
@@ -97,6 +108,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
         labels = {"id2label": {0: "ENTAILMENT", 1: "NEUTRAL", 2: "CONTRADICTION"}}
         tiny_nli.save_model(folder / "nli", [HANDBOOK, ANSWER], **labels)
         tiny_nli.save_model(folder / "MiniCheck-tiny", [HANDBOOK, ANSWER, "predict:"], "T5ForConditionalGeneration")
+    shutil.copytree(ROOT / "docs", folder / "checkout" / "docs")
+    shutil.copytree(ROOT / "recipes", folder / "checkout" / "recipes")
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, folder / "checkout")
     (folder / "sft.py").write_text(SFT, "utf-8")
     (folder / "answer.md").write_text(ANSWER, "utf-8")
     (folder / "handbook").mkdir()
@@ -171,7 +186,8 @@ def test_a_line_that_needs_more_than_the_base_runs(
         stop(process)
         return
     more = next((options for command, options in QUICK.items() if line.startswith(command)), "")
-    done = factgym(f"{line} {more}", folder)
+    command = run_module if line.startswith("python -m ") else factgym
+    done = command(f"{line} {more}", folder)
     assert done.returncode == 0, f"{line} {more}\n{done.stdout}\n{done.stderr}"
 
 

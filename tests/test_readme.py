@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from commands import run_factgym, run_python
@@ -17,7 +18,7 @@ from served import ADDRESS, served
 
 from factgym.cli.docs import pages
 from factgym.core import errors
-from factgym.training.recipes.curves import result_digest
+from factgym.training.recipes.curves import held_out_chart, result_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -56,6 +57,7 @@ def test_python_examples_run(code, tmp_path):
 def test_the_example_with_a_model_prints_what_the_readme_shows(tmp_path):
     (code,) = blocks("python")
     (output,) = blocks("text")
+    assert f"`python -m factgym.agents.script_server --port {urlsplit(ADDRESS).port}`" in README
     with served() as url:
         done = run([sys.executable, "-W", "error", "-c", code.replace(ADDRESS, url)], tmp_path)
     assert done.returncode == 0, done.stderr
@@ -131,29 +133,36 @@ def test_examples_that_take_long_run_on_less(tmp_path):
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
+SMALL = {
+    "env": "--episodes 5 --repeats 1",
+    "startup": "--repeats 1",
+    "rollouts": "--episodes 8 --repeats 1 --concurrency 4 --delay-ms 1",
+    "memory": "--episodes 20",
+    "seva": "--repeats 1",
+    "statistics": "--repeats 1",
+    "meteor": "--repeats 1",
+    "cooccurrence": "--tokens 100k --queries 3",
+    "retrieval-server": "--passages 300 --clients 4 --seconds 0.2",
+    "retrieval": "--passages 300 --queries 3 --processes 1 --no-memory",
+    "corver": "--batches 1 --questions 2 --processes 1",
+}
+"""Options, after those of the line, that make a measurement short."""
+
+
+def run_module(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a `python -m MODULE …` line in a process that has the imports already."""
+    module, *arguments = shlex.split(line)[2:]
+    code = "import runpy, sys, warnings; warnings.resetwarnings(); sys.argv = {!r}; runpy.run_module({!r}, run_name='__main__')"
+    return run_python(code.format([module, *arguments], module), folder)
+
+
 def test_the_benchmarks_run(tmp_path):
     (session,) = [block for block in blocks("text", INSTALL) if "-m perf" in block]
-    small = {
-        "env": ["--episodes", "5", "--repeats", "1"],
-        "startup": ["--repeats", "1"],
-        "rollouts": ["--episodes", "8", "--repeats", "1", "--concurrency", "4", "--delay-ms", "1"],
-        "memory": ["--episodes", "20"],
-        "seva": ["--repeats", "1"],
-        "statistics": ["--repeats", "1"],
-        "meteor": ["--repeats", "1"],
-        "cooccurrence": ["--tokens", "100k", "--queries", "3"],
-        "retrieval-server": ["--passages", "300", "--clients", "4", "--seconds", "0.2"],
-        "retrieval": ["--passages", "300", "--queries", "3", "--processes", "1", "--no-memory"],
-        "corver": ["--batches", "1", "--questions", "2", "--processes", "1"],
-    }
     for line in session.strip().splitlines():
-        words = shlex.split(line)
-        arguments = [*words[3:], *small[words[-1]]]
-        if words[-1] == "env":
-            done = run([sys.executable, *words[1:], *small["env"]], tmp_path)
-        else:  # as above, without the interpreter's start and the imports
-            code = "import runpy, sys, warnings; warnings.resetwarnings(); sys.argv = ['perf', *{!r}]; {}"
-            done = run_python(code.format(arguments, "runpy.run_module('perf', run_name='__main__')"), tmp_path)
+        name = line.split()[-1]
+        line = f"{line} {SMALL[name]}"
+        # "env" with the interpreter's start and the imports.
+        done = run([sys.executable, *shlex.split(line)[1:]], tmp_path) if name == "env" else run_module(line, tmp_path)
         assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
@@ -167,6 +176,8 @@ def test_one_switch_turns_the_lines_that_install_extras(monkeypatch):
     texts = "".join(pages(ROOT).values())
     assert set(re.findall(r"pip install (-e )?'\.\[([\w-]+)", texts)) == {("-e ", "test")}
     assert "pip install 'factgym[train]'" in texts
+    for path in (ROOT / "factgym").rglob("*.py"):
+        assert not errors.INSTALL_LINE.search(path.read_text("utf-8")), f"{path}: call install_command"
 
 
 def test_contributing_names_what_exists():
@@ -186,3 +197,13 @@ def test_every_stored_curve_is_drawn_from_the_result_as_it_is_and_shown():
             picture = (ROOT / f"docs/images/curve_{path.stem}.svg").read_text("utf-8")
             assert result_digest(result) in picture, "run: python -m factgym.cli.docs ."
     assert re.findall(r"images/curve_(\w+)\.svg", guide) == names != []
+
+
+def test_the_stages_of_a_stored_curve_are_equally_wide():
+    pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
+    result = json.loads((ROOT / "recipes/results/claimcheck_mini.json").read_text("utf-8"))
+    ticks = dict(re.findall(r'x="([\d.]+)"[^>]*>(\d+)</text>', held_out_chart("reward", result, [1800, 30])))
+    first, boundary, last = (
+        next(float(x) for x, step in ticks.items() if step == name) for name in ("0", "1800", "1830")
+    )
+    assert boundary - first == pytest.approx(last - boundary, rel=1e-4)

@@ -11,7 +11,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
-from factgym.core.errors import DataError
+from factgym.core.errors import DataError, install_command
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import EXTRACTED_GLOB, Document, Skipped, matching_files, read_folder
 from factgym.corpora.extraction import MODULES
@@ -201,4 +201,4 @@ def _patterns() -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _skipped_files(path: Path, patterns: Sequence[str]) -> Iterator[Skipped]:
     """Yield the files of a folder that need the extra `documents`."""
     for file in matching_files(path, patterns) if path.is_dir() else ():
-        yield Skipped(str(file.relative_to(path)), "needs the extra 'documents': pip install 'factgym[documents]'")
+        yield Skipped(str(file.relative_to(path)), f"needs the extra 'documents': {install_command('documents')}")

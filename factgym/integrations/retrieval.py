@@ -33,7 +33,7 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, Index
 from factgym.integrations.frameworks import framework_import
 
-with framework_import("retrieval server", "serve", "starlette", "uvicorn"):
+with framework_import("HTTP server", "serve", "starlette", "uvicorn"):
     import uvicorn  # noqa: F401 - only to see whether it is installed
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException

@@ -117,11 +117,15 @@ def _charts(lines: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[Part]:
 def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[int] = ()) -> str:
     """Return SVG text: held-out reward by step with its interval, and test reward before the first stage and after each.
 
+    Every stage is as wide as the others, as thirty steps of GRPO may follow 1,800 of tuning.
+
     result: that of a training run, whose digest is the file's description. stage_steps: steps of its stages. Raises
     MissingExtraError without Matplotlib.
     """
     ends = list(accumulate(stage_steps, initial=0))
     scores = list(result["splits"].get(TEST, {}).get("scores", {}).values())
+
+    from scipy.interpolate import make_interp_spline
 
     def draw(axes: Axes) -> None:
         lines = [{**row, "total_step": row["step"]} for row in result["held_out"]]
@@ -142,6 +146,11 @@ def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[
                 markersize=5,
                 label="test tasks",
             )
+        if len(ends) > 2 and all(stage_steps):
+            stages, steps = list(range(len(ends))), [row["step"] for row in result["held_out"]]
+            widths = make_interp_spline(ends, stages, k=1), make_interp_spline(stages, ends, k=1)
+            axes.set_xscale("function", functions=widths)
+            axes.set_xticks(sorted({*ends, *steps[:: len(steps) // 12 + 1]}))
         axes.set(ylabel="reward")
         axes.legend(fontsize=9)
 
