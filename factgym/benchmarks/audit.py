@@ -63,8 +63,9 @@ MIN_TASKS = 6
 class AuditRow:
     """Rewards and components of one agent. rewards: reward name -> mean total under it. components: name -> mean.
 
-    summary: a sentence for people. n: scored episodes; errors: episodes lost to faults of the infrastructure. margins:
-    reward name -> honest baseline minus agent, paired by task; of exploiters without such errors.
+    summary: a sentence for people. n: scored episodes; errors: episodes lost to faults of the infrastructure, of which
+    `fault` is the first. margins: reward name -> honest baseline minus agent, paired by task; of exploiters without such
+    errors.
     """
 
     agent: str
@@ -73,6 +74,7 @@ class AuditRow:
     components: Mapping[str, Estimate] = field(default_factory=dict)
     n: int = 0
     errors: int = 0
+    fault: str = ""
     summary: str = ""
     margins: Mapping[str, Estimate] = field(default_factory=dict)
 
@@ -201,7 +203,7 @@ def _mean(row: AuditRow, reward: str) -> float:
         raise ConfigError(f"{row.agent!r} was not scored under {reward!r}.{did_you_mean(reward, row.rewards)}")
     value = row.rewards[reward].value
     if value is None:
-        raise ConfigError(f"{row.agent!r} has no scored episode under {reward!r}: raise -n, or see its errors")
+        raise ConfigError(f"{row.agent!r} has no scored episode under {reward!r}: {row.fault or 'raise -n'}")
     return value
 
 
@@ -353,11 +355,13 @@ def run_audit(
     totals_by_agent: dict[str, dict[str, list[float]]] = {}
     rows = []
     for agent in (scripted_agents(env.env_spec.id) if agents is None else agents).values():
-        reports = []
+        reports, faults = [], []
         for number, episode in enumerate(play_many(env, agent, order, seed), 1):
             report = episode["reward"]
             if report is not None and report["status"] == "scored":
                 reports.append((report["components"], report["metrics"]["gates"]))
+            else:
+                faults.append(printable(str((report or {}).get("error") or "an episode was lost"), 300))
             if on_episode is not None:
                 on_episode(agent.name, number)
         totals = {name: [rubric.total(*report) for report in reports] for name, rubric in rubrics.items()}
@@ -369,7 +373,8 @@ def run_audit(
             rewards={name: mean_interval(values) for name, values in totals.items()},
             components={name: mean_interval([components[name] for components, _ in reports]) for name in names},
             n=len(reports),
-            errors=len(order) - len(reports),
+            errors=len(faults),
+            fault=faults[0] if faults else "",
             summary=agent.summary,
         )
         rows.append(row)

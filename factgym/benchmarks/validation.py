@@ -225,7 +225,8 @@ def _malformed(subject: _Subject) -> _Outcome:
             env.step(text)
         report = env.episode.report
         if report is None or report.total is None:
-            return "fail", f"an episode without a submission was not scored ({env.episode.fault})"
+            fault = env.episode.fault if report is None else report.error
+            return "fail", f"an episode without a submission was not scored ({fault})"
         totals[text] = report.total
     worst = max(totals.values())
     status: Status = "pass" if worst <= limit else "fail"

@@ -46,6 +46,13 @@ class CrashingEnv(ToyEnv):
         raise ZeroDivisionError("a fault of ours")
 
 
+class UnscoredEnv(ToyEnv):
+    """Raises where an episode is scored."""
+
+    def score(self) -> RewardReport:
+        raise KeyError("gold")
+
+
 class OpenEnv(ToyEnv):
     """Pays for a label without its evidence."""
 
@@ -90,6 +97,7 @@ for name, cls, agents in (
     ("hash", "HashEnv", TOY_AGENTS),
     ("generous", "GenerousEnv", TOY_AGENTS),
     ("crashing", "CrashingEnv", TOY_AGENTS),
+    ("unscored", "UnscoredEnv", TOY_AGENTS),
     ("open", "OpenEnv", "broken_envs:LABELS"),
     ("leaking", "LeakingEnv", TOY_AGENTS),
     ("balanced", "BalancedEnv", TOY_AGENTS),

@@ -62,6 +62,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, env: str, name: str) -> validation.
         ("hash", "determinism", "another transcript in another process"),
         ("generous", "malformed actions", "without a submission 1.000 of 1"),
         ("crashing", "malformed actions", "ended the episode as a fault"),
+        ("unscored", "malformed actions", "not scored (KeyError: 'gold')"),
+        ("unscored", "audit", "has no scored episode under 'toy': KeyError: 'gold'"),
         ("blind-oracle", "oracle", "above it: honest"),
         ("no-agents", "oracle", "needs at least one agent"),
         ("seeing-teacher", "teacher", "acts on what it has not seen"),
@@ -90,6 +92,8 @@ def test_a_failure_is_exit_code_1_and_an_environment_that_cannot_be_made_2(
     text = " ".join(done.stdout.split())
     assert done.returncode == 1 and "FAIL" in text and "without a submission 1.000 of 1" in text
     assert run_factgym(["validate", "toi"], tmp_path).returncode == 2
+    done = run_factgym(["validate", "broken_envs:broken-unscored", "-n", "6"], tmp_path)
+    assert done.returncode == 1 and done.stderr.count("Traceback") == 1, "once, and not for every episode"
     with pytest.raises(ConfigError, match="needs"):
         validate("claimcheck-docs")
 
