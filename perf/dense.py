@@ -24,7 +24,7 @@ from factgym.corpora.encode import encode_corpus
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import write_corpus
-from factgym.corpora.stored_dense import StoredDense
+from factgym.corpora.stored_dense import INDEX, StoredDense, open_approximate, read_faiss
 
 _BATCHES = (1, 8, 64)
 _TOP = 3
@@ -86,6 +86,9 @@ def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
         seconds = time.perf_counter() - started
         index = StoredDense(corpus, encoder)
         yield _rates(f"{kind} {best.name}", lambda rows, index=index: index.search_vectors(rows, _TOP), queries)
+        if kind == "sq8":
+            peer = read_faiss(open_approximate(corpus, dense.folder), INDEX)
+            yield _rates("sq8, FAISS's own search", lambda rows, peer=peer: peer.search(rows, _TOP), queries)
         yield f"{'':4}recall@1 {best.recall_1:.3f}, @10 {best.recall:.3f}; {best.bytes / 1e6:,.0f} MB, built and tuned in {seconds:,.0f} s"
 
 

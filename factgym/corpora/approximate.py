@@ -26,6 +26,7 @@ from factgym.corpora.stored_dense import (
     APPROXIMATE_VERSION,
     DENSE,
     INDEX,
+    ScalarCodes,
     StoredDense,
     approximate_candidates,
     load_faiss,
@@ -150,6 +151,8 @@ def build_approximate(
         index = _build(dense, factory, folder, cluster, progress)
         faiss.write_index(index, str(folder / INDEX))
         size = pad_file(folder / INDEX)
+        if not KINDS[kind].parameter:
+            index = ScalarCodes(index, folder / INDEX, size, 0, len(dense.corpus))
         queries = sample_queries(dense)
         exact, measured = measure_exact(dense, queries, clock)
         report(measured)

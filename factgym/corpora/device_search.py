@@ -2,7 +2,7 @@
 
 Scores of low precision choose candidates, and `StoredDense` scores them again by the vectors on disk. A bound of what
 rounding can have cost says whether a passage that was not chosen could be among the hits; where it could, more are
-chosen, up to a limit.
+chosen, up to a limit. Codes of 8 bits are searched in the same way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -24,6 +24,8 @@ _BLOCK = 262_144
 """Vectors that are moved to the device, and multiplied with a batch of queries, at a time."""
 _QUERIES = 64
 """Queries that are multiplied with a block at a time."""
+_STRIP = 8_192
+"""Codes that are decoded at a time: few enough to stay in the processor's cache until they are multiplied."""
 _SPARE = 64
 """Candidates for each query at first, besides those that are requested; four times as many each time they do not do."""
 _MAX_CANDIDATES = 8_192
@@ -58,6 +60,9 @@ class DeviceVectors:
             self._largest = max(self._largest, float(exact.norm(dim=1).max()))
             self._blocks.append(moved)
         self._device, self._precision, self._count = device, precision, len(rows)
+
+    def _products(self, queries: Any, block: Any) -> Any:
+        return queries @ block.T
 
     def search(
         self,
@@ -98,7 +103,8 @@ class DeviceVectors:
             indices: Any = None
             start = 0
             for block in self._blocks:
-                top = torch.topk(rounded[first : first + _QUERIES] @ block.T, min(size, len(block)), dim=1)
+                products = self._products(rounded[first : first + _QUERIES], block)
+                top = torch.topk(products, min(size, len(block)), dim=1)
                 if start:
                     top_scores = torch.cat([scores, top.values], dim=1)
                     top_indices = torch.cat([indices, top.indices + start], dim=1)
@@ -115,6 +121,38 @@ class DeviceVectors:
         error = (exact - rounded.float().cpu()).norm(dim=1).double() * self._largest + lengths * self._error
         error += 2 * self.unit * (least.abs() + error) + 1e-5 * lengths * self._largest
         return torch.cat(positions).numpy(), (least + error).numpy()
+
+
+class CodeVectors(DeviceVectors):
+    """Vectors of whole numbers from -128 to 127, on the CPU. codes: the numbers plus 128, a tensor of bytes, as it is mapped.
+
+    bfloat16 holds them exactly, and each search decodes them anew, so that processes share the mapping and need no copy.
+    """
+
+    def __init__(self, codes: Any) -> None:
+        torch = check_device("cpu")
+        self._device, self._precision, self._count = "cpu", torch.bfloat16, len(codes)
+        self.unit, self._error = float(torch.finfo(torch.bfloat16).eps) / 2, 0.0
+        self._blocks = list(codes.split(_BLOCK))
+        self._largest = max(float(part.float().norm(dim=1).max()) for _, part in _decode(codes))
+
+    def _products(self, queries: Any, block: Any) -> Any:
+        products = queries.new_empty(len(queries), len(block))
+        for start, part in _decode(block):
+            products[:, start : start + len(part)] = queries @ part.T
+        return products
+
+
+def _decode(codes: Any) -> Iterator[tuple[int, Any]]:
+    """Yield parts of the codes less 128 and where each begins; a part holds until the next."""
+    import torch
+
+    signed, decoded = (torch.empty((_STRIP, codes.shape[1]), dtype=dtype) for dtype in (torch.uint8, torch.bfloat16))
+    for start in range(0, len(codes), _STRIP):
+        size = min(_STRIP, len(codes) - start)
+        # A flipped sign bit makes a byte the two's complement of the byte less 128.
+        torch.bitwise_xor(codes[start : start + size], 128, out=signed[:size])
+        yield start, decoded[:size].copy_(signed[:size].view(torch.int8))
 
 
 def check_device(device: str) -> Any:

@@ -30,7 +30,7 @@ from factgym.corpora.dense import (
     encoder_name,
     resolve_encoder,
 )
-from factgym.corpora.device_search import DeviceVectors, check_device
+from factgym.corpora.device_search import CodeVectors, DeviceVectors, check_device
 from factgym.corpora.index import Hit, Index, check_request, index_fingerprint
 from factgym.corpora.mapped_files import MappedFolder, is_mapped_folder
 from factgym.corpora.store import StoredCorpus
@@ -245,9 +245,12 @@ class StoredDense(Immutable):
 
     @cached_property
     def _index(self) -> Any:
-        if self._approximate is not None:
-            return read_faiss(self._approximate, INDEX)
-        return read_faiss(self.folder, DENSE.file)
+        if self._approximate is None:
+            return read_faiss(self.folder, DENSE.file)
+        index = read_faiss(self._approximate, INDEX)
+        if self._approximate.meta["parameter"]:
+            return index
+        return ScalarCodes(index, self._approximate.path / INDEX, self._approximate.records[INDEX].items, *self.range)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset, encoder, the precision of the vectors and the approximate index."""
@@ -269,23 +272,64 @@ def _best(scores: NDArray[np.float64], positions: NDArray[np.int64], k: int) -> 
     return [(position, -score) for score, position in sorted(rounded)[:k]]
 
 
+class ScalarCodes:
+    """Search of FAISS's scalar quantizer of 8 bits by products of matrices, several times as fast, with FAISS's rankings.
+
+    index: FAISS's. path, size: its file and the file's bytes without padding, the last of which are the codes. first, stop:
+    the positions that are searched.
+    """
+
+    def __init__(self, index: Any, path: Path, size: int, first: int, stop: int) -> None:
+        torch = check_device("cpu")
+        self._index, self._first, self.ntotal = index, first, stop - first
+        file = torch.from_file(str(path), shared=False, size=size, dtype=torch.uint8)
+        codes = file[size - index.ntotal * index.d :].view(index.ntotal, index.d)[first:stop]
+        self._codes, self._vectors = codes.numpy(), CodeVectors(codes)
+        # A code means low + span * (code + .5) / 255, which is step * (code - 128) beside a constant.
+        low, span = load_faiss().vector_to_array(index.sq.trained).astype(np.float64).reshape(2, index.d)
+        self._step = span / 255
+        self._centre = low + 128.5 * self._step
+
+    def search(self, queries: Vectors, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return scores and positions as FAISS's `search` does: shape (queries, count), best first."""
+        count = min(count, self.ntotal)
+        scaled = (queries * self._step).astype(np.float32)
+        scores, positions = np.empty((len(queries), count), np.float32), np.empty((len(queries), count), np.int64)
+        for i, hits in enumerate(self._vectors.search(scaled, count, partial(self._rescore, k=count))):
+            if hits is None:
+                selector = load_faiss().IDSelectorRange(self._first, self._first + self.ntotal)
+                parameters = load_faiss().SearchParameters(sel=selector)
+                scores[i], positions[i] = self._index.search(queries[i : i + 1], count, params=parameters)
+            else:
+                scores[i] = [score for _, score in hits]
+                scores[i] += queries[i] @ self._centre
+                positions[i] = [position + self._first for position, _ in hits]
+        return scores, positions
+
+    def _rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
+        return [
+            _best((self._codes[row] - 128.0) @ query.astype(np.float64), row, k)
+            for query, row in zip(queries, candidates, strict=True)
+        ]
+
+
 def approximate_candidates(
     index: Any, queries: Vectors, k: int, parameter: str, value: int, refine: int, selector: Any = None
 ) -> NDArray[np.int64]:
     """Return the candidates of each query, -1 for none: the nearest `refine * k` by the codes of the approximate index.
 
-    parameter: "nprobe" or "efSearch" with its `value`, "" for an index without. selector: FAISS's, of the positions that
-    are searched.
+    parameter: "nprobe" or "efSearch" with its `value`; "" for `ScalarCodes`, which have none. selector: FAISS's, of the
+    positions that are searched.
     """
-    faiss = load_faiss()
     count = min(max(refine * k, k + SPARE_HITS), index.ntotal)
+    if not parameter:
+        return index.search(queries, count)[1]  # type: ignore[no-any-return]
+    faiss = load_faiss()
     settings = {} if selector is None else {"sel": selector}
     if parameter == "nprobe":
         parameters = faiss.SearchParametersIVF(nprobe=value, **settings)
-    elif parameter == "efSearch":
-        parameters = faiss.SearchParametersHNSW(efSearch=max(value, count), **settings)
     else:
-        parameters = faiss.SearchParameters(**settings) if settings else None
+        parameters = faiss.SearchParametersHNSW(efSearch=max(value, count), **settings)
     return index.search(queries, count, params=parameters)[1]  # type: ignore[no-any-return]
 
 

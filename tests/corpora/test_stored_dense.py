@@ -230,6 +230,34 @@ def test_equal_scores_of_a_device_are_compared_exactly(encoded: StoredCorpus, mo
     assert sum(searched) > 0
 
 
+@pytest.mark.parametrize("encoder", [Hashed(), Alike()])
+@pytest.mark.parametrize(("block", "limit"), [(700, 3), (262_144, 8_192)])
+def test_codes_are_ranked_as_faiss_ranks_them(
+    tmp_path: Path, encoder: Any, block: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
+    monkeypatch.setattr("factgym.corpora.device_search._BLOCK", block)
+    monkeypatch.setattr("factgym.corpora.device_search._STRIP", 300)
+    # With few candidates besides those requested, FAISS decides among equal vectors.
+    monkeypatch.setattr("factgym.corpora.device_search._SPARE", min(limit, 64))
+    monkeypatch.setattr("factgym.corpora.device_search._MAX_CANDIDATES", limit)
+    corpus, model = write(tmp_path / "corpus", 5000), Encoder(encoder)
+    encode_corpus(corpus, model)
+    build_approximate(StoredDense(corpus, model, exact=True), "sq8", clock=time.perf_counter)
+    peer = faiss.read_index(str(corpus.path / "dense-approximate" / "index.faiss"))
+    queries = model.queries([f"query {i}" for i in range(70)])
+    reference = np.empty((len(queries), len(corpus)), np.float32)
+    np.put_along_axis(reference, *reversed(peer.search(queries, len(corpus))), axis=1)
+    for first, stop in ((0, 5000), (1000, 1900)):
+        index = StoredDense(corpus, model).shard(first, stop)._index
+        for k in (1, 20, 400):
+            scores, positions = index.search(queries, k)
+            assert all(len(set(row)) == k for row in positions.tolist())
+            np.testing.assert_allclose(scores, np.take_along_axis(reference, positions, axis=1), atol=2e-5)
+            np.testing.assert_allclose(scores, -np.sort(-reference[:, first:stop])[:, :k], atol=2e-5)
+            assert positions.min() >= first and positions.max() < stop
+
+
 def test_requests_for_a_device_are_checked(encoded: StoredCorpus, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="needs the extra 'dense': pip install -e '.[dense]'")
     with pytest.raises(ConfigError, match="search_device is cpu, cuda or cuda:N"):
