@@ -61,12 +61,13 @@ def _measure(path: Path, options: argparse.Namespace) -> Iterator[str]:
     yield f"{len(corpus):,} passages, {options.index}, top {_TOP}"
     for batch in (1, options.clients):
         index.search(queries[:batch], _TOP)
-        started, count = time.perf_counter(), 0
+        started, cpu, count = time.perf_counter(), time.process_time(), 0
         while time.perf_counter() - started < options.seconds:
             index.search([queries[(count + i) % len(queries)] for i in range(batch)], _TOP)
             count += batch
         rate = count / (time.perf_counter() - started)
-        yield f"  the index, {batch:3} in a call       {rate:8,.0f} queries a second"
+        cpu = 1e3 * (time.process_time() - cpu) / count
+        yield f"  the index, {batch:3} in a call       {rate:8,.0f} queries a second, {cpu:.1f} ms of CPU each"
     command = [
         sys.executable,
         "-m",

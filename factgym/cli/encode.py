@@ -49,6 +49,9 @@ def encode(
         str | None,
         typer.Option(metavar="ADDRESS", help="Encode and build the index on a Ray cluster: HOST:PORT, auto or local."),
     ] = None,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="Build ivf or ivf-pq on this machine's GPUs by FAISS (extra gpu).")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the vectors, or the approximate index.")] = False,
 ) -> None:
     """Encode a corpus for `index="dense"` or "late". The same command resumes an interrupted encoding."""
@@ -62,12 +65,7 @@ def encode(
     from factgym.corpora.store import StoredCorpus
     from factgym.corpora.stored_dense import APPROXIMATE, DENSE, StoredDense, open_vectors
 
-    if ray is not None and device is not None:
-        raise ConfigError(
-            "--device chooses devices of this machine, and a cluster's workers take their own: leave it out"
-        )
-    if late and (preset is not None or approximate is not None):
-        raise ConfigError("--late has neither a preset nor an approximate index: leave out --preset and --approximate")
+    _check_options(late, preset, approximate, device, ray, gpu)
     stored = StoredCorpus(corpus)
     layout = LATE if late else DENSE
     arguments: Any = (encoder or MODEL, None) if late else resolve_encoder(encoder or "e5", preset)
@@ -99,10 +97,27 @@ def encode(
         if approximate is None:
             _explain_exact(stored, dense, str(model.source))
         else:
-            _build_approximate(console, dense, approximate, recall, force, ray)
+            _build_approximate(console, dense, approximate, recall, force, ray, gpu)
     except KeyboardInterrupt:
         console.print("Stopped. The same command resumes.")
         raise typer.Exit(130) from None
+
+
+def _check_options(
+    late: bool, preset: str | None, approximate: str | None, device: str | None, ray: str | None, gpu: bool
+) -> None:
+    from factgym.corpora.approximate import check_gpu
+
+    if ray is not None and device is not None:
+        raise ConfigError(
+            "--device chooses devices of this machine, and a cluster's workers take their own: leave it out"
+        )
+    if late and (preset is not None or approximate is not None):
+        raise ConfigError("--late has neither a preset nor an approximate index: leave out --preset and --approximate")
+    if gpu:
+        if approximate is None or ray is not None:
+            raise ConfigError("--gpu builds an approximate index here: give --approximate ivf, and no --ray")
+        check_gpu(approximate)
 
 
 def _explain_exact(corpus: StoredCorpus, dense: Any, encoder: str) -> None:
@@ -117,7 +132,9 @@ def _explain_exact(corpus: StoredCorpus, dense: Any, encoder: str) -> None:
         )
 
 
-def _build_approximate(console: Console, dense: Any, kind: str, recall: float, force: bool, ray: str | None) -> None:
+def _build_approximate(
+    console: Console, dense: Any, kind: str, recall: float, force: bool, ray: str | None, gpu: bool
+) -> None:
     from factgym.agents.cluster.encoding import building_on_ray
     from factgym.corpora.approximate import build_approximate
 
@@ -133,7 +150,7 @@ def _build_approximate(console: Console, dense: Any, kind: str, recall: float, f
     started = time.monotonic()
     with ExitStack() as stack:
         cluster = None if ray is None else stack.enter_context(building_on_ray(ray))
-        options: Any = {"recall": recall, "replace": force, "report": report, "progress": console.print}
+        options: Any = {"recall": recall, "replace": force, "report": report, "progress": console.print, "gpu": gpu}
         best = build_approximate(dense, kind, clock=time.perf_counter, cluster=cluster, **options)
     seconds = time.monotonic() - started
     reached = f"recall@10 {best.recall:.3f}" + (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, MissingExtraError, install_command
 from factgym.corpora.mapped_files import atomic_folder, pad_file, write_manifest
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.stored_dense import (
@@ -85,6 +85,8 @@ KINDS = {
     "ivf-pq": Kind("IVF{lists},PQ{parts}", "nprobe", 30),
 }
 """Scalar quantizer of 8 bits; inverted file; navigable graph; inverted file with product quantizer."""
+ON_GPU = ("ivf", "ivf-pq")
+"""Those that FAISS trains and fills on GPUs."""
 
 
 class Measured(NamedTuple):
@@ -96,6 +98,20 @@ class Measured(NamedTuple):
     recall: float
     milliseconds: float
     bytes: int
+
+
+def check_gpu(kind: str) -> None:
+    """Raise ConfigError where FAISS has no GPU, and for a kind of index that it does not build on one; MissingExtraError."""
+    if kind not in ON_GPU:
+        raise ConfigError(f"--gpu builds {' and '.join(ON_GPU)}, not {kind}: leave it out")
+    try:
+        gpus = load_faiss().get_num_gpus()
+    except MissingExtraError:
+        raise MissingExtraError("--gpu", "gpu") from None
+    if not gpus:
+        raise ConfigError(
+            f"--gpu: FAISS has no GPU here. With one from NVIDIA: pip uninstall -y faiss-cpu && {install_command('gpu')}"
+        )
 
 
 def sample_queries(dense: StoredDense) -> Vectors:
@@ -131,13 +147,14 @@ def build_approximate(
     report: Callable[[Measured], None] = lambda _: None,
     progress: Callable[[str], None] = lambda _: None,
     cluster: Cluster | None = None,
+    gpu: bool = False,
 ) -> Measured:
     """Build the index `kind` beside the vectors and tune it to `recall` of the exact search's first 10 hits.
 
     dense: the exact search. clock: seconds, for the times that are reported. report: receives the exact search and every
     setting that was tried. cluster: trains, and adds parts of the vectors that are merged here; its machines see the corpus
-    under the same path. Returns the setting that is stored: the cheapest which reaches `recall`, or the best. Raises ConfigError for an unknown kind, and where an index
-    exists and `replace` is False.
+    under the same path. gpu: trains and adds on this machine's GPUs. Returns the setting that is stored: the cheapest which reaches `recall`, or the best. Raises ConfigError for an unknown kind, as `check_gpu`, and
+    where an index exists and `replace` is False.
     """
     if kind not in KINDS:
         raise ConfigError(f"no approximate index {kind[:40]!r} (known: {', '.join(KINDS)})")
@@ -145,10 +162,14 @@ def build_approximate(
         raise ConfigError(f"recall is above 0 and at most 1, not {recall}")
     if kind == "ivf-pq" and len(dense.corpus) < _CODEBOOK:
         raise ConfigError(f"ivf-pq needs {_CODEBOOK:,} passages for its code books: take ivf, or search exactly")
+    if gpu:
+        check_gpu(kind)
     faiss = load_faiss()
     factory = _factory(kind, len(dense.corpus), dense.dimension)
     with atomic_folder(dense.corpus.path / APPROXIMATE, replace=replace) as folder:
-        index = _build(dense, factory, folder, cluster, progress)
+        index = (
+            _build_on_gpus(dense.rows, factory, progress) if gpu else _build(dense, factory, folder, cluster, progress)
+        )
         faiss.write_index(index, str(folder / INDEX))
         size = pad_file(folder / INDEX)
         if not KINDS[kind].parameter:
@@ -174,6 +195,23 @@ def _factory(kind: str, count: int, dimension: int) -> str:
     lists = max(1, min(int(4 * math.sqrt(count)), count // 39))
     parts = max(part for part in range(1, max(1, dimension // 8) + 1) if dimension % part == 0)
     return KINDS[kind].factory.format(lists=lists, links=_LINKS, parts=parts)
+
+
+def _build_on_gpus(rows: NDArray[np.float16], factory: str, progress: Callable[[str], None]) -> Any:
+    """Train and fill an index of inverted lists on all GPUs, which share the vectors; return FAISS's index of the CPU."""
+    faiss = load_faiss()
+    options = faiss.GpuMultipleClonerOptions()
+    options.shard = True
+    options.useFloat16 = True  # tables of 96 code books are too large for a GPU's shared memory in single precision
+    try:
+        clustering = faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(rows.shape[1]))
+        trained = _train(rows, factory, progress, clustering)
+        index = faiss.index_cpu_to_all_gpus(trained, co=options)
+        _add(index, rows, 0, len(rows), progress)
+        return faiss.index_gpu_to_cpu(index)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())[-200:]
+        raise ConfigError(f"FAISS cannot build {factory} on the GPU ({reason}): leave out --gpu") from None
 
 
 class _Part(NamedTuple):
@@ -232,7 +270,8 @@ def _build_part(part: _Part) -> Path:
     return part.out
 
 
-def _train(rows: NDArray[np.float16], factory: str, progress: Callable[[str], None]) -> Any:
+def _train(rows: NDArray[np.float16], factory: str, progress: Callable[[str], None], clustering: Any = None) -> Any:
+    """Return a trained index without vectors. clustering: an empty Flat index by which k-means finds the nearest centroids."""
     faiss = load_faiss()
     count, dimension = rows.shape
     index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
@@ -244,8 +283,12 @@ def _train(rows: NDArray[np.float16], factory: str, progress: Callable[[str], No
         index.hnsw.efConstruction = _CONSTRUCTION
     if isinstance(index, faiss.IndexIVFPQ):
         index.pq.cp.niter = _ITERATIONS
+    if clustering is not None:
+        index.clustering_index = clustering
     progress(f"training {factory} on {trained:,} vectors")
     index.train(rows[np.linspace(0, count - 1, trained).astype(int)].astype(np.float32))
+    if clustering is not None:
+        index.clustering_index = None
     return index
 
 

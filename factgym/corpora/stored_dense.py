@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 APPROXIMATE, INDEX = "dense-approximate", "index.faiss"
 APPROXIMATE_KIND, APPROXIMATE_VERSION = "factgym-faiss", 1
 
+_MATRIX = 3
+"""Queries from which on a product of matrices takes less time than FAISS's search of each."""
+
 
 class VectorFolder(NamedTuple):
     """Where vectors are beside a corpus, in a folder of `factgym.corpora.mapped_files`.
@@ -273,7 +276,7 @@ def _best(scores: NDArray[np.float64], positions: NDArray[np.int64], k: int) -> 
 
 
 class ScalarCodes:
-    """Search of FAISS's scalar quantizer of 8 bits by products of matrices, several times as fast, with FAISS's rankings.
+    """Search of FAISS's scalar quantizer of 8 bits, of several queries by products of matrices, with FAISS's rankings.
 
     index: FAISS's. path, size: its file and the file's bytes without padding, the last of which are the codes. first, stop:
     the positions that are searched.
@@ -293,18 +296,22 @@ class ScalarCodes:
     def search(self, queries: Vectors, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Return scores and positions as FAISS's `search` does: shape (queries, count), best first."""
         count = min(count, self.ntotal)
+        if len(queries) < _MATRIX:
+            return self._scan(queries, count)
         scaled = (queries * self._step).astype(np.float32)
         scores, positions = np.empty((len(queries), count), np.float32), np.empty((len(queries), count), np.int64)
         for i, hits in enumerate(self._vectors.search(scaled, count, partial(self._rescore, k=count))):
             if hits is None:
-                selector = load_faiss().IDSelectorRange(self._first, self._first + self.ntotal)
-                parameters = load_faiss().SearchParameters(sel=selector)
-                scores[i], positions[i] = self._index.search(queries[i : i + 1], count, params=parameters)
+                scores[i], positions[i] = self._scan(queries[i : i + 1], count)
             else:
-                scores[i] = [score for _, score in hits]
-                scores[i] += queries[i] @ self._centre
+                scores[i] = [score for _, score in hits] + queries[i] @ self._centre
                 positions[i] = [position + self._first for position, _ in hits]
         return scores, positions
+
+    def _scan(self, queries: Vectors, count: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        faiss = load_faiss()
+        selector = faiss.IDSelectorRange(self._first, self._first + self.ntotal)
+        return self._index.search(queries, count, params=faiss.SearchParameters(sel=selector))  # type: ignore[no-any-return]
 
     def _rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
         return [

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,59 @@ def test_an_approximate_index_reaches_its_recall_with_exact_scores(tmp_path: Pat
         build_approximate(exact, kind, clock=time.perf_counter)
     encode_corpus(corpus, Encoder(Hashed(), "plain"), replace=True)
     assert not (corpus.path / "dense-approximate").exists(), "an index of replaced vectors"
+
+
+@pytest.mark.parametrize(("kind", "count"), [("ivf", 2500), ("ivf-pq", 9984)])
+def test_a_build_on_gpus_makes_the_same_calls_and_the_same_file(
+    tmp_path: Path, kind: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FAISS's functions for GPUs are replaced by ones that leave an index where it is: no GPU is needed, and none is tested."""
+    corpus, encoder = write(tmp_path / "corpus", count), Encoder(Hashed())
+    encode_corpus(corpus, encoder)
+    exact = StoredDense(corpus, encoder, exact=True)
+    build_approximate(exact, kind, clock=time.perf_counter)
+    file = corpus.path / "dense-approximate" / "index.faiss"
+    expected, moved = file.read_bytes(), []
+
+    def move(index: Any, co: Any = None) -> Any:
+        moved.append((type(index).__name__, index.ntotal, co is not None and co.shard))
+        return index
+
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 2)
+    monkeypatch.setattr(faiss, "GpuMultipleClonerOptions", SimpleNamespace, raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", move)
+    monkeypatch.setattr(faiss, "index_gpu_to_cpu", move, raising=False)
+    build_approximate(exact, kind, clock=time.perf_counter, replace=True, gpu=True)
+    name = {"ivf": "IndexIVFScalarQuantizer", "ivf-pq": "IndexIVFPQ"}[kind]
+    assert moved == [("IndexFlatIP", 0, False), (name, 0, True), (name, count, False)]
+    assert file.read_bytes() == expected
+
+    def fail(index: Any, co: Any = None) -> Any:
+        raise RuntimeError("Error in void faiss::gpu::StandardGpuResourcesImpl:\n out of memory")
+
+    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", fail)
+    with pytest.raises(ConfigError, match=r"on the GPU \(.* out of memory\): leave out --gpu"):
+        build_approximate(exact, kind, clock=time.perf_counter, replace=True, gpu=True)
+    assert file.read_bytes() == expected
+
+
+@pytest.mark.skipif(faiss.get_num_gpus() > 0, reason="FAISS has a GPU here")
+def test_without_a_gpu_one_line_names_the_installation(
+    encoded: StoredCorpus, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = ["factgym", "corpus", "encode", str(encoded.path), "--gpu"]
+    for options, message in (
+        (["--approximate", "ivf"], "pip uninstall -y faiss-cpu && pip install"),
+        (["--approximate", "hnsw"], "--gpu builds ivf and ivf-pq, not hnsw"),
+        ([], "--approximate ivf"),
+        (["--approximate", "ivf", "--ray", "local"], "no --ray"),
+    ):
+        monkeypatch.setattr(sys, "argv", [*encode, *options])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        captured = capfd.readouterr()
+        assert stop.value.code == 2 and message in captured.err and captured.err.count("\n") == 1
+        assert not captured.out
 
 
 class Alike(Hashed):
