@@ -16,6 +16,7 @@ import pytest
 from commands import run_factgym, run_python
 from served import ADDRESS, served
 
+from factgym import __version__
 from factgym.cli.docs import pages
 from factgym.core import errors
 from factgym.training.recipes.curves import held_out_chart, result_digest
@@ -186,6 +187,15 @@ def test_contributing_names_what_exists():
         if "NAME" not in path:
             assert (ROOT / path).exists(), path
     assert len(text.split()) < 600, "CONTRIBUTING stays under a page"
+    assert len((ROOT / "AGENTS.md").read_text("utf-8").split()) < 600, "AGENTS stays under a page"
+
+
+def test_the_citation_has_what_its_format_asks_for():
+    """Citation File Format 1.2: four keys have to be there; `version` is the package's."""
+    lines = (ROOT / "CITATION.cff").read_text("utf-8").splitlines()
+    values = dict(line.split(": ", 1) for line in lines if re.match(r"[a-z-]+: ", line))
+    assert values["cff-version"] == "1.2.0" and values["version"] == __version__
+    assert {"message", "title"} <= values.keys() and lines[lines.index("authors:") + 1].startswith("  - name: ")
 
 
 def test_every_stored_curve_is_drawn_from_the_result_as_it_is_and_shown():
