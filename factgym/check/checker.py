@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any
 
 from factgym.agents.agent import Agent, agent_from_script
-from factgym.agents.resolve import find_agent
+from factgym.agents.resolve import FORMS, find_agent, is_model
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
@@ -23,7 +23,7 @@ from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims
 from factgym.check.calibration import Calibration, claim_features, read_calibrations
 from factgym.check.documents import CheckedDocuments, Location
 from factgym.core.episode import RewardReport
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import find_quote
@@ -163,14 +163,17 @@ class Checker:
             return
         scripts = checking_scripts()
         usable = [name for name, script in scripts.items() if script.role in ("honest", "baseline")]
-        if self.agent in scripts and self.agent not in usable:
-            raise ConfigError(
-                f"{self.agent!r} needs a gold label or exploits the reward, and checks nothing: {', '.join(usable)}"
-            )
-        if self.agent == RULES.name and not self.settings:
-            self._agent = agent_from_script(RULES)
-        else:
+        if is_model(self.agent) or ".py:" in self.agent:
             self._agent = find_agent(self.agent, ENV, self.settings)
+        elif self.agent not in usable:
+            reason = "needs a gold label or exploits the reward, and checks nothing"
+            if self.agent not in scripts:
+                reason = f"is no verifier.{did_you_mean(self.agent, usable)} There are"
+            raise ConfigError(f"{self.agent!r} {reason}: {', '.join(usable)}. Or a model: {FORMS}.")
+        elif self.settings:
+            raise ConfigError(f"the scripted agent {self.agent!r} takes no settings ({', '.join(self.settings)})")
+        else:
+            self._agent = agent_from_script(scripts[self.agent])
 
     @property
     def agent_name(self) -> str:

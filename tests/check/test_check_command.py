@@ -185,7 +185,8 @@ def test_outputs_and_exit_codes(folder: Path) -> None:
         (["answer.md", "--docs", "missing"], "missing: no such folder"),
         (["answer.md", "--docs", "handbook", "--fail-on", "contradictd"], "Did you mean 'contradicted'?"),
         (["answer.md", "--docs", "handbook", "--claim", "It holds for all."], "not both"),
-        (["answer.md", "--docs", "handbook", "--agent", "nlj"], "Did you mean 'nli'?"),
+        (["answer.md", "--docs", "handbook", "--agent", "nlj"], "Did you mean 'nli'? There are: rules, nli"),
+        (["answer.md", "--docs", "handbook", "--agent-set", "top_p=1"], "'rules' takes no settings (top_p)"),
         (["--docs", "handbook"], "no sentence in it states anything"),
     ],
 )
