@@ -83,7 +83,8 @@ def parse_action(
     object that names no tool and holds that key is the arguments of the tool. An action above `limits.max_chars` is
     refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be one.
     """
-    return _ActionParser(limits, tags, implicit).parse(action)
+    parser = _ActionParser(limits, tags, implicit)
+    return parser.parse_completion(action) if type(action) is str else parser.parse(action)
 
 
 def _refused(code: ErrorCode, message: str, content: str = "") -> ParsedAction:
@@ -139,7 +140,8 @@ class _ActionParser:
     def parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:
         if len(text) > self.limits.max_chars:
             return self.too_long(text)
-        text = clean_text(text)
+        if not text.isascii():
+            text = clean_text(text)
         items, free = parse_text(text, self.limits, self.tags, self.implicit)
         message: Message = {"role": "assistant", "content": text}
         if reasoning:

@@ -126,16 +126,20 @@ def call_from_object(
     """
     if type(value) is not dict:
         return call_error("bad_shape", f"A tool call is one JSON object {EXAMPLE}, not {kind_of(value)}.", start)
+    name, arguments = value.get("name"), value.get("arguments")
+    if (  # the usual form
+        len(value) == 2
+        and type(name) is str
+        and type(arguments) is dict
+        and len(name) <= limits.max_name_chars
+        and _NAME.fullmatch(name)
+    ):
+        return ToolCall(name, arguments, None, start, end)
     if type(value.get("function")) is dict:
         value = value["function"]
     name_key = next(filter(value.__contains__, _NAME_KEYS), None)
     if name_key is None:
-        tool = next((tool for key, tool in implicit.items() if key in value), None)
-        if tool is not None:
-            return ToolCall(tool, value, None, start, end)
-        keys = ", ".join(excerpt(key) for key in list(value)[:5])
-        content = f"an object with the keys {keys[:200]}" if keys else "an empty object"
-        return call_error("bad_shape", f"The tool call names no tool: it is {content}. Write {EXAMPLE}.", start)
+        return _implicit_call(value, implicit, start, end)
     name = checked_name(value[name_key], limits, start)
     if isinstance(name, CallError):
         return name
@@ -153,6 +157,16 @@ def call_from_object(
         message = f"The arguments of {name} must be a JSON object, not {kind_of(arguments)}."
         return call_error("bad_shape", message, start, name=name)
     return arguments if isinstance(arguments, CallError) else ToolCall(name, arguments, None, start, end)
+
+
+def _implicit_call(value: dict[str, Any], implicit: Mapping[str, str], start: int, end: int) -> ToolCall | CallError:
+    """Return the call of the tool that an object without a name is the arguments of."""
+    tool = next((tool for key, tool in implicit.items() if key in value), None)
+    if tool is not None:
+        return ToolCall(tool, value, None, start, end)
+    keys = ", ".join(excerpt(key) for key in list(value)[:5])
+    content = f"an object with the keys {keys[:200]}" if keys else "an empty object"
+    return call_error("bad_shape", f"The tool call names no tool: it is {content}. Write {EXAMPLE}.", start)
 
 
 def checked_name(name: object, limits: Limits, position: int | None) -> str | CallError:
@@ -193,6 +207,9 @@ of the message in all, where an attempt counts for `_MIN_WORK` characters more. 
 _MAX_OBJECTS = 256
 """Limit on the objects in prose that are read."""
 
+_OBJECT_START = re.compile(rf"[ \t\r\n]*+({_CALL})?[ \t\r\n]*+(?=\{{)")
+_OBJECT_END = re.compile(rf"([ \t\r\n]*+{_CALL_END})?[ \t\r\n]*+\Z")
+"""Around a message that is one JSON object, tagged or bare."""
 _JSON_START = r'|\{[ \t\r\n]*+"'
 _NEXT_CALL_TAG = re.compile(r"</?tool_call>|</think>")
 _FENCE = re.compile(r"```[A-Za-z_]*[ \t\r\n]*+")
@@ -232,26 +249,22 @@ def parse_text(
 
     `text` holds no lone surrogates and at most `max_chars` characters.
     """
-    compiled, reader = tag_set(tuple(tags.items())), Reader(text, limits)
-    first = skip_space(text, 0)
+    reader = Reader(text, limits)
     # Nothing but one JSON object, tagged or bare: the most common forms, which need no scan.
-    is_tagged = text.startswith(_CALL, first)
-    start = skip_space(text, first + len(_CALL)) if is_tagged else first
-    if text.startswith("{", start):
+    opening = _OBJECT_START.match(text)
+    if opening is not None:
         try:
-            value, end = reader.read(start)
+            value, end = reader.read(opening.end())
         except StrictJsonError:
             end = 0
-        after = skip_space(text, end) if end else -1
-        if is_tagged and text.startswith(_CALL_END, after):
-            end = after + len(_CALL_END)
-            after = skip_space(text, end)
-        if after == len(text):
-            return (call_from_object(value, limits, implicit, first, end),), ""
-    scan = _TextScan(text, limits, compiled, implicit, reader)
+        closing = _OBJECT_END.match(text, end) if end else None
+        if closing is not None and (opening[1] or not closing[1]):
+            first = opening.start(1) if opening[1] else opening.end()
+            return (call_from_object(value, limits, implicit, first, closing.end(1) if closing[1] else end),), ""
+    scan = _TextScan(text, limits, tag_set(tuple(tags.items())), implicit, reader)
     scan.run()
     if not scan.items:
-        scan.read_bare_objects(first)
+        scan.read_bare_objects(skip_space(text, 0))
     return tuple(scan.items), scan.free_text
 
 

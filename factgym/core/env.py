@@ -69,7 +69,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     state: Any
     """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace
-    clock: Callable[[], float] = staticmethod(lambda: 0.0)
+    clock: Callable[[], float] | None = None
     """Set by an engine to time the tools; environments themselves know no time."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
 
@@ -149,9 +149,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         """
         if self.toolbox is None:
             raise ToolError("unknown_tool", "There are no tools here.")
-        self.state.turn = len(self.episode.turns)
-        result: ToolResult = self.toolbox.call(self.state, call, self.open_tools)
-        if result.error is None and self.toolbox.ends_episode(result.tool):
+        toolbox, state = self.toolbox, self.state
+        state.turn = len(self.episode.turns)
+        result: ToolResult = toolbox.call(state, call, self.open_tools)
+        if result.error is None and toolbox.ends_episode(result.tool):
             self.finish()
         return result
 
@@ -353,11 +354,15 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         messages, turns = episode.messages, episode.turns
         message_index = len(messages)
         messages.append(parsed.message)
-        started = self.clock()
+        clock = self.clock
+        started = clock() if clock is not None else 0.0
         results = self.tool_results(parsed)
-        episode.tool_seconds = self.clock() - started
-        results = _truncate(results, self.config.max_observation_chars)
-        if episode.stop is None and len(turns) + 1 >= self.config.max_turns:
+        if clock is not None:
+            episode.tool_seconds = clock() - started
+        config = self.config
+        if len(results) > 1 or len(results[0].text) > config.max_observation_chars:
+            results = _truncate(results, config.max_observation_chars)
+        if episode.stop is None and len(turns) + 1 >= config.max_turns:
             episode.stop = "turn_limit"
         new = self.result_messages(results, parsed.native)
         obs = _observation(new)
@@ -365,7 +370,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         turn = Turn(message_index, tuple(results), obs)
         turns.append(turn)
         episode.chars += len(obs) + len(message_text(parsed.message))
-        if episode.stop is None and episode.chars > self.config.max_episode_chars:
+        if episode.stop is None and episode.chars > config.max_episode_chars:
             episode.stop = "length_limit"
         info = self._info(new, turn.error)
         if episode.stop is None:
@@ -377,8 +382,9 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     def tool_results(self, parsed: ParsedAction) -> list[ToolResult]:
         """Answer each item of an action in order; at least one result."""
         results: list[ToolResult] = []
+        episode = self.episode
         for item in parsed.items:
-            if self.episode.stop is not None:
+            if episode.stop is not None:
                 text = "The episode is over; this call was not done."
                 results.append(ToolResult(text, error=ToolError("episode_over", text), call_id=item.id))
             elif isinstance(item, CallError):
@@ -405,17 +411,17 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
     def result_messages(self, results: Sequence[ToolResult], native: bool) -> list[Message]:
         """Write results as chat messages: one "tool" message for each native call, or one "user" message for all."""
-        turns_left = self.config.max_turns - len(self.episode.turns) - 1
-        note = f"\n(turns left: {turns_left})" if self.episode.stop is None else ""
+        episode = self.episode
         texts = [result.text for result in results]
-        texts[-1] += note
+        if episode.stop is None:
+            texts[-1] += f"\n(turns left: {self.config.max_turns - len(episode.turns) - 1})"
         if native and all(result.call_id is not None for result in results):
             return [
                 {"role": "tool", "tool_call_id": result.call_id or "", "content": text}
                 for result, text in zip(results, texts, strict=True)
             ]
-        wrapped = "\n".join([f"<tool_response>\n{text}\n</tool_response>" for text in texts])
-        return [{"role": "user", "content": wrapped}]
+        wrapped = "\n</tool_response>\n<tool_response>\n".join(texts)
+        return [{"role": "user", "content": f"<tool_response>\n{wrapped}\n</tool_response>"}]
 
     def _info(self, new: list[Message], error: str | None) -> dict[str, Any]:
         episode = self.episode
@@ -438,6 +444,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
 
 def _observation(messages: Sequence[Message]) -> str:
     """Return the text of some messages."""
+    if len(messages) == 1:
+        return messages[0]["content"] or ""
     return "\n\n".join([message["content"] or "" for message in messages])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message
@@ -13,8 +13,7 @@ from factgym.core.tasks import Immutable, Task
 Status = Literal["scored", "unscored", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class SpanCredit:
+class SpanCredit(NamedTuple):
     """`value` credited to characters `[start, end)` of `message_text(messages[message])`, a policy's own message."""
 
     message: int
@@ -85,8 +84,7 @@ class ToolResult(Immutable):
         return self.error.code if self.error is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One action and its results. `message` is the index of the policy's message in the transcript."""
 
     message: int

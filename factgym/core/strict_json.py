@@ -240,14 +240,14 @@ def skip_space(text: str, position: int) -> int:
 class Reader:
     """Reads JSON values inside a longer text, which must hold no lone surrogates."""
 
-    __slots__ = ("_decode", "_escapes", "_faults", "_shallow", "_unclosed", "limits", "text", "wasted")
+    __slots__ = ("_escapes", "_faults", "_scan", "_shallow", "_unclosed", "limits", "text", "wasted")
 
     def __init__(self, text: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self.text = text
         self.limits = limits
         self.wasted = 0
         """Characters read for values that were refused; a caller that tries many positions bounds it."""
-        self._decode = _decoder(limits.max_number_chars).raw_decode
+        self._scan = _decoder(limits.max_number_chars).scan_once  # type: ignore[attr-defined]  # typeshed leaves it out
         # Few brackets cannot nest deeply: most texts need no scan for depth.
         self._shallow = text.count("{") + text.count("[") <= limits.max_depth
         self._escapes = "\\u" in text and _SURROGATE_ESCAPE.search(text) is not None
@@ -278,10 +278,13 @@ class Reader:
             flat = _FLAT.match(self.text, start)
             end = flat.end() if flat else self.closing(start, self.limits.max_depth) or len(self.text)
         try:
-            value, stop = self._decode(self.text, start)
+            value, stop = self._scan(self.text, start)
         except JSONDecodeError as error:
             self.wasted += max(end, error.pos) - start
             raise self._syntax_error(error.msg, error.pos, start) from None
+        except StopIteration as error:  # the position at which a value was expected
+            self.wasted += max(end, error.value) - start
+            raise self._syntax_error("Expecting value", error.value, start) from None
         except _RejectedError as error:
             self.wasted += len(self.text) - start
             position = _locate_fault(error.code, self.text, start, self.limits)

@@ -6,7 +6,7 @@ can be cited only after it was opened. All text that comes from passages is deli
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -36,6 +36,8 @@ class PassageLibrary(Immutable):
     def __init__(self, passages: Sequence[Passage], index: Any = "bm25", **options: Any) -> None:
         self.corpus = Corpus.of(passages)
         self._index: Index = build_index(self.corpus, index, **options)
+        self.find: Callable[[str], Passage | None] = self.corpus.find
+        """The passage of an id, or None."""
 
     def __len__(self) -> int:
         return len(self.corpus)
@@ -48,10 +50,6 @@ class PassageLibrary(Immutable):
     def page(self, start: int, stop: int) -> Sequence[Passage]:
         """Passages `start` to `stop` in corpus order."""
         return self.corpus.passages[start:stop]
-
-    def find(self, passage_id: str) -> Passage | None:
-        """The passage of this id, or None."""
-        return self.corpus.find(passage_id)
 
     def suggest(self, passage_id: str) -> str:
         """Return a hint with the nearest id; empty in a large library."""
@@ -156,8 +154,8 @@ def search(
     """
     library = state.library
     passages = [passage for hit in library.search(query, k) if (passage := library.find(hit.id)) is not None]
-    texts = map(neutralise, library.condense(passages, query))
-    entries = ((passage.id, passage.title, text) for passage, text in zip(passages, texts, strict=True))
+    texts = library.condense(passages, query)
+    entries = [(passage.id, passage.title, neutralise(text)) for passage, text in zip(passages, texts, strict=True)]
     return SearchResult(library.total, tuple(entries))
 
 

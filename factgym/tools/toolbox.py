@@ -173,7 +173,8 @@ class Toolbox:
 
     def ends_episode(self, name: str) -> bool:
         """Whether a successful call of this tool ends the episode."""
-        return name in self._by_name and self._by_name[name].ends_episode
+        tool = self._by_name.get(name)
+        return tool is not None and tool.ends_episode
 
     def call(self, state: Any, call: ToolCall, names: Collection[str] | None = None) -> ToolResult:
         """Validate a call of one of these tools and do it.
@@ -186,14 +187,16 @@ class Toolbox:
             name = call.name[:_MAX_QUOTED_CHARS]
             message = f"There is no tool {name!r} here.{did_you_mean(name, options)} Tools: {', '.join(options)}."
             return failed(call, ToolError("unknown_tool", message))
-        error = tool.check(call.arguments)
-        if error is not None:
-            return failed(call, error)
+        arguments = call.arguments
+        if tool.accepts is None or not tool.accepts(arguments):
+            error = tool.check(arguments)
+            if error is not None:
+                return failed(call, error)
         try:
-            data = tool.function(state, **call.arguments)
+            data = tool.function(state, **arguments)
         except ToolError as refusal:
             return failed(call, refusal.with_traceback(None))
-        return ToolResult(tool.render(data), tool.name, call.arguments, call_id=call.id, data=data)
+        return ToolResult(tool.render(data), tool.name, arguments, None, call.id, data)
 
 
 def failed(call: ToolCall, error: ToolError) -> ToolResult:
