@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -154,7 +155,13 @@ def _differences(name: str, first: Any, second: Any) -> Iterator[str]:
         for key in dict.fromkeys([*first, *second]):
             yield from _differences(f"{name}.{key}", first.get(key), second.get(key))
     elif first != second:
-        yield f"{name} is {str(first)[:60]!r} and {str(second)[:60]!r}"
+        yield f"{name} is {_short(first)!r} and {_short(second)!r}"
+
+
+def _short(value: Any) -> str:
+    """The start of a value; of a digest eight characters, which tell it from another."""
+    text = str(value)
+    return f"{text[:8]}…" if re.fullmatch(r"[0-9a-f]{16,}", text) else text[:60]
 
 
 def _by_task(run: Run) -> TaskValues:

@@ -15,7 +15,7 @@ from factgym.cli.main import app
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_board_and_what_is_not_on_it_fit_the_window(browser: Chromium, width: int, tmp_path: Path) -> None:
     episodes, manifest = [fake_runs.episode(i) for i in range(8)], fake_runs.manifest(8)
-    changed = {**manifest, "prompts": {"full": "0123456789abcdef" * 4}}
+    changed = {**manifest, "prompts": {"full": "x" * 64}}
     for name, written in {"first": manifest, "second": manifest, "unlike": changed}.items():
         fake_runs.write_run(tmp_path / "runs" / name, episodes, written)
     done = CliRunner().invoke(app, ["report", str(tmp_path / "runs"), "--out", str(tmp_path / "site")])
