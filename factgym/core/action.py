@@ -52,7 +52,7 @@ def encode_json(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as `ToolCall` is not
 class ParsedAction:
     """A parsed action.
 
