@@ -28,17 +28,18 @@ cited, and a sentence that comes close to the answer quoted, or a verdict of sil
 
 The default, `judged`, is ours too, as v2 looks at the final verdict alone. It scores statement by statement:
 
-    judged = .05 J + .15 G + .35 A + .30 D + .10 S · G + .05 R
+    judged = .05 J + .15 G + .35 A + .30 D + .10 M · G + .05 R
 
     G grounding   mean over the statements of E · Q · C of the statement's own entries
     A statements  mean of E · Q · C times +1 for the right status and -1/3 for a wrong one: 0 at chance level
     D judgement   G times +1 for the right final verdict and -1/4 otherwise: 0 at chance level
+    M marked      S, but for typographic marks
     R reason      share of the statements with the right status, evidence and a reason that holds
 
 An entry belongs to the statement with which it shares most words, if it shares half of them; entries that disagree have a
-wrong status, those that belong to none count as further statements without credit. A quote may have a keyboard's
-quotation marks, apostrophes and hyphens for typographic ones and the other way round (`plain_marks`), as models write
-them so; nothing else in it may differ, and the paper's components compare as ever. A final verdict counts if it follows
+wrong status, those that belong to none count as further statements without credit. A quote and an unsupported span may have
+a keyboard's quotation marks, apostrophes and hyphens for typographic ones and the other way round (`plain_marks`), as models
+write them so; nothing else may differ, and the paper's components compare as ever. A final verdict counts if it follows
 from the statuses (`final_verdict`). Of a reason its presence and its quotations are checked.
 
 Chosen on 200 tasks of train splits; the guide has the numbers. Losses at the odds of a guess make its expected value zero;
@@ -49,7 +50,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -78,7 +79,7 @@ from factgym.rewards.rubric import Rubric
 
 COMPONENTS = (
     *("json", "verdict", "evidence", "quote", "coverage", "span", "guard"),
-    *("grounding", "statements", "judgement", "reason"),
+    *("grounding", "statements", "judgement", "marked", "reason"),
 )
 GATES = ("evidence_weight", "validity", "grounding")
 """W_E of the gated reward, E · Q · C of v2, and G of the judged reward."""
@@ -92,8 +93,8 @@ V2 = Rubric(
 )
 JUDGED = Rubric(
     "judged",
-    {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "span": 0.10, "reason": 0.05},
-    {"span": "grounding"},
+    {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "marked": 0.10, "reason": 0.05},
+    {"marked": "grounding"},
 )
 JUDGED_WITHOUT_SPANS = Rubric(
     "judged", {"json": 0.05, "grounding": 0.15, "statements": 0.40, "judgement": 0.35, "reason": 0.05}
@@ -188,6 +189,7 @@ def score_submission(
         "quote": evidence.quote,
         "coverage": coverage(evidence, gold, rules),
         "span": span,
+        "marked": _span_f1(submission["claims"], gold, plain_marks)[0],
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
@@ -297,23 +299,27 @@ def _fold_case(text: str) -> str:
     return fold(plain_marks(text)).casefold()
 
 
-def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
+def _span_f1(
+    claims: Sequence[Mapping[str, Any]], gold: ClaimGold, written: Callable[[str], str] = str
+) -> tuple[float, bool]:
     """S: F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
 
-    A marked span that is not in the answer lowers precision by its whole length.
+    A marked span that is not in the answer lowers precision by its whole length. written: applied to all texts before they
+    are compared; it keeps their lengths.
     """
     ranges: list[Range] = []
+    answer = written(gold.answer)
     invented = 0
     for claim in claims:
-        span = claim.get("unsupported_span", "").strip()
+        span = written(claim.get("unsupported_span", "").strip())
         if not span:
             continue
         # Inside the claim's own text if it is there, else the first occurrence in the answer.
-        claim_range = find_quote(claim["claim"], gold.answer)
-        inside = find_quote(span, gold.answer[slice(*claim_range)]) if claim_range else None
+        claim_range = find_quote(written(claim["claim"]), answer)
+        inside = find_quote(span, answer[slice(*claim_range)]) if claim_range else None
         if claim_range is not None and inside is not None:
             ranges.append((claim_range[0] + inside[0], claim_range[0] + inside[1]))
-        elif (located := find_quote(span, gold.answer)) is not None:
+        elif (located := find_quote(span, answer)) is not None:
             ranges.append(located)
         else:
             invented += len(span)
