@@ -235,26 +235,27 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def score(self) -> RewardReport:
         """Return the report: the submission scored against gold, with credit for the spans that earned each share."""
         submission, task, rubric = self.state.submission, self.task, self.config.rubric
-        example, turns, offline = task.example, self.episode.turns, self.config.offline
+        turns, offline = self.episode.turns, self.config.offline
         # Passages that the policy had seen when it submitted: not those opened in the same message.
         read_ids = [id_ for id_, turn in self.state.read.items() if turn < len(turns) - 1 or offline]
         score = NO_SUBMISSION
         spans: tuple[SpanCredit, ...] = ()
         if submission is not None:
-            rules, stakes = self.config.scoring_rules, self.tasks.stakes
-            score = score_submission(submission, task.gold, task.text_of, read_ids, rules, stakes)
+            score = score_submission(
+                submission, task.gold, task.text_of, read_ids, self.tasks.rules, self.tasks.stakes
+            )
             opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
             shares = rubric.shares(score.components, score.gates)
             spans = span_credits(shares, score, task.gold, opened, self.episode.messages, turns[-1].message)
         metrics = {
-            "gold_verdict": example.verdict,
+            "gold_verdict": task.example.verdict,
             "verdict": (submission or {}).get("final_verdict"),
             "read": read_ids,
             "cited": list(score.cited),
-            "gold_evidence": list(example.gold_ids or example.nearest),
+            "gold_evidence": list(task.gold_evidence),
             "gates": dict(score.gates),
-            "domain": example.domain,
-            "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
+            "domain": task.example.domain,
+            "corruption": task.corruption,
         }
         return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 

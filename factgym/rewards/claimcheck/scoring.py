@@ -54,7 +54,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
@@ -147,8 +147,7 @@ def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
     return Stakes(other, other, labels)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimScore:
+class ClaimScore(NamedTuple):
     """Components and gates, each in [0, 1]; `statements` and `judgement` are negative where wrong ones prevail.
 
     cited: ids as submitted. counted: those that exist and were read. quotes: the valid ones.
@@ -178,7 +177,9 @@ def score_submission(
         return NO_SUBMISSION
     entries = read_entries(submission, text_of, frozenset(read), rules)
     evidence = Evidence.of(entries, verbatim=True)
-    span, is_marked = _span_f1(submission["claims"], gold)
+    claims = submission["claims"]
+    span, is_marked = _span_f1(claims, gold)
+    is_ascii = all(claim["claim"].isascii() and claim.get("unsupported_span", "").isascii() for claim in claims)
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
     by_statement = _score_statements(submission, entries[:-1], gold, rules, stakes)
@@ -189,7 +190,7 @@ def score_submission(
         "quote": evidence.quote,
         "coverage": coverage(evidence, gold, rules),
         "span": span,
-        "marked": _span_f1(submission["claims"], gold, plain_marks)[0],
+        "marked": span if is_ascii and gold.answer.isascii() else _span_f1(claims, gold, plain_marks)[0],
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
@@ -260,9 +261,9 @@ def _match_statements(entries: Sequence[Entry], statements: Sequence[ClaimGold])
         else:
             overlaps = [_word_f1(own, expected) for expected in words]
             best = overlaps.index(max(overlaps))
-        if own and len(own & words[best]) >= _SAME_STATEMENT * len(own):
+        if own and (own is words[best] or len(own & words[best]) >= _SAME_STATEMENT * len(own)):
             groups[best].append(entry)
-            joined[best] |= own
+            joined[best] = joined[best] | own if joined[best] else own
         else:
             unmatched.add(fold(entry.claim["claim"]))
     for number, group in enumerate(groups):
@@ -284,7 +285,7 @@ def _word_bag(text: str) -> frozenset[tuple[str, int]]:
 
 
 def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int]]) -> float:
-    shared = len(first & second)
+    shared = len(first) if first is second else len(first & second)
     return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
 
@@ -316,13 +317,12 @@ def _span_f1(
             continue
         # Inside the claim's own text if it is there, else the first occurrence in the answer.
         claim_range = find_quote(written(claim["claim"]), answer)
-        inside = find_quote(span, answer[slice(*claim_range)]) if claim_range else None
-        if claim_range is not None and inside is not None:
-            ranges.append((claim_range[0] + inside[0], claim_range[0] + inside[1]))
-        elif (located := find_quote(span, answer)) is not None:
-            ranges.append(located)
-        else:
+        located = find_quote(span, answer, *claim_range) if claim_range else None
+        located = located or find_quote(span, answer)
+        if located is None:
             invented += len(span)
+        else:
+            ranges.append(located)
     marked = merge_ranges(ranges)
     length = sum(end - start for start, end in marked) + invented
     if not gold.unsupported_spans:
@@ -354,7 +354,7 @@ def span_credits(
     uncredited = dict(shares)
     # Grounding is earned by reading and quoting alike.
     uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2
-    for name, correct in (("evidence", gold.passages or gold.nearest), ("read", gold.shown_by)):
+    for name, correct in (("evidence", gold.evidence), ("read", gold.shown_by)):
         readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
         if readers and (share := uncredited.pop(name, 0.0)):
             each = share / len(readers)
@@ -362,8 +362,8 @@ def span_credits(
     located = [(match.is_verbatim, in_json(match.quote, text)) for match in score.quotes]
     for names, verbatim in ((("quote", "coverage"), True), (("quoted",), False)):
         ranges = [span for is_verbatim, span in located if span and (is_verbatim or not verbatim)]
-        if ranges:
-            each = sum([uncredited.pop(name, 0.0) for name in names]) / len(ranges)
-            spans += [SpanCredit(submission, start, end, each) for start, end in ranges if each]
+        if ranges and (share := sum([uncredited.pop(name, 0.0) for name in names])):
+            each = share / len(ranges)
+            spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
     spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
     return tuple(credit for credit in spans if credit.value)
