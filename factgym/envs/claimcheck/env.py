@@ -94,7 +94,7 @@ def submit(
     entries: list[dict[str, Any]] = [dict(claim) for claim in claims]
     for entry in entries:
         for key, value in entry.items():
-            if key != "evidence_ids":
+            if key not in ("evidence_ids", "status"):
                 entry[key] = neutralise(value) if isinstance(value, str) else [neutralise(text) for text in value]
     state.submission = {"claims": entries, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
     return final_verdict
@@ -234,8 +234,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     def score(self) -> RewardReport:
         """Return the report: the submission scored against gold, with credit for the spans that earned each share."""
-        submission, task, rubric = self.state.submission, self.task, self.config.rubric
-        turns, offline = self.episode.turns, self.config.offline
+        episode, submission, rubric = self.episode, self.state.submission, self.config.rubric
+        task, turns, offline = episode.task, episode.turns, self.config.offline
         # Passages that the policy had seen when it submitted: not those opened in the same message.
         read_ids = [id_ for id_, turn in self.state.read.items() if turn < len(turns) - 1 or offline]
         score = NO_SUBMISSION
@@ -246,7 +246,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
             )
             opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
             shares = rubric.shares(score.components, score.gates)
-            spans = span_credits(shares, score, task.gold, opened, self.episode.messages, turns[-1].message)
+            spans = span_credits(shares, score, task.gold, opened, episode.messages, turns[-1].message)
         metrics = {
             "gold_verdict": task.example.verdict,
             "verdict": (submission or {}).get("final_verdict"),

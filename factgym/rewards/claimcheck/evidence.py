@@ -192,7 +192,8 @@ def coverage(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
             length += end - start
     for fact in gold.quotable:
         ranges = quoted.get(fact.passage)  # type: ignore[assignment]  # None where nothing was quoted
-        if ranges and _is_covered(fact, ranges, evidence, rules):
+        # Most quotes are a fact as it is.
+        if ranges and ((fact.start, fact.end) in ranges or _is_covered(fact, ranges, evidence, rules)):
             covered += 1
             expected += fact.end - fact.start
     if not covered:
@@ -208,7 +209,7 @@ def coverage(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
 def _is_covered(fact: GoldFact, ranges: Sequence[Range], evidence: Evidence, rules: QuoteRules) -> bool:
     """Whether disjoint ranges of its passage cover enough of a fact."""
     first, last = fact.start, fact.end
-    if (first, last) in ranges or overlap(ranges, (first, last)) >= rules.fact_share * (last - first):
+    if overlap(ranges, (first, last)) >= rules.fact_share * (last - first):
         return True
     # A sentence may occur twice in a passage, and a quote matches its first occurrence.
     text = evidence.texts[fact.passage] or ""

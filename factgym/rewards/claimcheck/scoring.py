@@ -179,7 +179,8 @@ def score_submission(
     evidence = Evidence.of(entries, verbatim=True)
     claims = submission["claims"]
     span, is_marked = _span_f1(claims, gold)
-    is_ascii = all(claim["claim"].isascii() and claim.get("unsupported_span", "").isascii() for claim in claims)
+    marked_texts = "".join([text for claim in claims for text in (claim["claim"], claim.get("unsupported_span", ""))])
+    is_ascii = gold.answer.isascii() and marked_texts.isascii()
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
     by_statement = _score_statements(submission, entries[:-1], gold, rules, stakes)
@@ -190,7 +191,7 @@ def score_submission(
         "quote": evidence.quote,
         "coverage": coverage(evidence, gold, rules),
         "span": span,
-        "marked": span if is_ascii and gold.answer.isascii() else _span_f1(claims, gold, plain_marks)[0],
+        "marked": span if is_ascii else _span_f1(claims, gold, plain_marks)[0],
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
@@ -226,8 +227,7 @@ def _score_statements(
         factors = [stakes.labels.get(status, stakes.status) for status in given] or [stakes.status]
         statuses += share * (factors[0][0] if is_right else min([loss for _, loss in factors]))
         if is_right and share:
-            texts = [statement.answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
-            reasons += all(_reason_holds(entry.claim.get("reason", ""), texts) for entry in group)
+            reasons += _reasons_hold(group, statement.answer, evidence)
     total = len(gold.statements) + unmatched
     stated = final_verdict([entry.claim["status"] for entry in entries])
     is_right = submission["final_verdict"] == gold.verdict == stated
@@ -289,10 +289,18 @@ def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int
     return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
 
-def _reason_holds(reason: str, texts: Sequence[str]) -> bool:
-    """Whether a reason is given and its words in quotation marks occur in one of the texts, ignoring case."""
-    quoted = [_fold_case(words).strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
-    return bool(reason.strip()) and all(any(words in _fold_case(text) for text in texts) for words in quoted)
+def _reasons_hold(group: Sequence[Entry], answer: str, evidence: Evidence) -> bool:
+    """Whether each entry has a reason, and words in quotation marks occur in answer or evidence, ignoring case."""
+    for entry in group:
+        reason = entry.claim.get("reason", "")
+        if not reason.strip():
+            return False
+        for quoted in _QUOTED_WORDS.findall(reason):
+            words = _fold_case(quoted).strip(" .,;:!?…")
+            texts = [answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
+            if not any(words in _fold_case(text) for text in texts):
+                return False
+    return True
 
 
 @lru_cache(maxsize=2048)
@@ -365,5 +373,6 @@ def span_credits(
         if ranges and (share := sum([uncredited.pop(name, 0.0) for name in names])):
             each = share / len(ranges)
             spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
-    spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
-    return tuple(credit for credit in spans if credit.value)
+    if rest := sum(uncredited.values()):
+        spans.append(SpanCredit(submission, 0, len(text), rest))
+    return tuple(spans)
