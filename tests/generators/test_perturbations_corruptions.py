@@ -473,6 +473,9 @@ def test_donor_operators_use_the_given_donors() -> None:
         ("If a TTS employees has two performance plans of record, both plans need to be closed out.", False),
         ("You may estimate your expenses, plus an reasonable allowance for any additional expenses.", False),
         ("You must provide us with notice and the new Designated Admin’s contact information .", False),
+        ("A copy will be provided by Manufacturer within 15-days of the Effective Date.", False),
+        ("Each party will each do everything reasonably required of it by the other party.", False),
+        ("Acquiring assets in a single transaction, provided that Operator is permitted to terminate leases.", False),
         ("An hour is deducted when a one-time code, a university card or an NDA is lost.", True),
     ],
 )
@@ -528,6 +531,11 @@ def test_edits_that_readers_stumbled_over_are_not_made() -> None:
         for seed in range(20)
         if (made := corrupt("frequency", "You can use up to 13 days of sick leave per year.", seed=seed))
     )
+    assert corrupt("polarity", "We will of course readily comply with court orders to turn data over.") is None
+    assert corrupt("polarity", "Usage Data does not include and specifically excludes payment information.") is None
+    assert rephrase_modal("An additional step is required to remove the meals.", random.Random(0)) is None
+    named = "Processing is required to fulfill our duties, according to the Terms of Service."
+    assert all(name_source(named, "Privacy Policy", random.Random(seed)).count("ccording to") < 2 for seed in range(9))
     assert rephrase_modal("You may not under any circumstances sell the pricing.", random.Random(0)) is None
     assert "whether or not having" in reword(
         "A person, whether or not having personality, must pay.", "", random.Random(0)

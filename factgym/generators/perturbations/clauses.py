@@ -102,6 +102,7 @@ def _is_fragment(body: str) -> bool:
     """Whether all finite verbs are those of a relative or other subordinate clause, and no such clause opens the text."""
     if _CUES.opens_clause.match(body) or _CUES.full_verb.search(body):
         return False
+    body = body.partition(", provided")[0]
     words = (match for match in _WORD.finditer(body) if match[0] in BASE_OF_THIRD or _CUES.finite.fullmatch(match[0]))
     return all(_CUES.opened_clause.search(body[: word.start()]) for word in words)
 

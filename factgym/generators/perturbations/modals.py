@@ -68,7 +68,9 @@ def _modals(sentence: str) -> Iterator[_Modal]:
             or (force in ("permission", "ability", "ban", "inability") and verb in _NOT_AN_ACT)
         ):
             continue
-        if force in ("permission", "advice", "warning", "ban") and not _CUES.agent.search(subject):
+        # A step that "is required to" reach something has no duty.
+        is_result = phrase.endswith("required to") and not subject.split()[-1][0].isupper()
+        if (is_result or force in ("permission", "advice", "warning", "ban")) and not _CUES.agent.search(subject):
             continue
         # What "should" happen to somebody is expected, not advised.
         if force == "advice" and verb in _EXPECTED:
