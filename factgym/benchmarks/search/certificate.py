@@ -171,6 +171,11 @@ def _reach(estimate: Mapping[str, Any]) -> float:
     return 0.0 if estimate["high"] is None else float(estimate["high"] - estimate["low"]) / 2
 
 
+def best_exploit(value: Mapping[str, Any]) -> float | None:
+    """Return the highest mean reward of a certificate's strategies other than those composed of honest operators alone."""
+    return max((entry["reward"]["value"] for entry in value["strategies"] if entry["kind"] != "honest"), default=None)
+
+
 def describe(strategy: Mapping[str, Any], space_default: Mapping[str, Any] | None = None) -> str:
     """Return a strategy as one line: its slots with their operators, those of the honest baseline left out."""
     default = space_default or {}
