@@ -20,6 +20,8 @@ from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
 from factgym.rewards.seva.scoring import SevaGold, score_output
 
 _TEXTS = 2_000
+_KNOWN = 500
+"""Claims whose sources the reward has read before, as those of a batch with groups of outputs."""
 _CLAIM = "About {a} percent of the {b} participants in {c} significantly improved within {d} weeks of treatment."
 _SOURCE = "In {c}, {a} percent of {b} subjects showed improvement; the treatment lasted {e} weeks in every group."
 
@@ -51,6 +53,10 @@ def measure_seva_reward(repeats: int) -> list[str]:
         ],
         "grounded reward": lambda: [
             reward_of(text, gold, GROUNDED, claim=claim, source=source) for text, gold, claim, source in items
+        ],
+        "grounded reward, of known claims": lambda: [
+            reward_of(text, gold, GROUNDED, claim=claim, source=source)
+            for text, gold, claim, source in items[:_KNOWN] * (len(items) // _KNOWN)
         ],
     }
     rates: dict[str, list[float]] = {name: [] for name in rows}

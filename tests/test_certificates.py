@@ -9,7 +9,7 @@ import pytest
 from public_data import find_data_dir
 
 import factgym
-from factgym.benchmarks.search.certificate import read_certificate, worse
+from factgym.benchmarks.search.certificate import best_exploit, read_certificate, worse
 from factgym.cli.docs import BUDGET, CERTIFICATES, DATA, TASKS, certify, data_settings
 
 FOLDER = Path(__file__).resolve().parents[1] / CERTIFICATES
@@ -47,3 +47,12 @@ def test_what_is_committed_of_data_names_it_without_its_place(env_id: str) -> No
         value = json.loads((folder / f"{env_id}.json").read_text("utf-8"))
         assert value["data"] == DATA[env_id] and not {"path"} & {*value.get("config", {}), *value.get("settings", {})}
     assert f"--path {DATA[env_id]}`" in (FOLDER.parent / f"{env_id}.md").read_text("utf-8")
+
+
+def test_the_best_exploit_is_no_composition_of_honest_operators() -> None:
+    strategies = [
+        {"kind": kind, "reward": {"value": value}}
+        for kind, value in (("honest", 0.9), ("attack", 0.5), ("blind", 0.2))
+    ]
+    assert best_exploit({"strategies": strategies}) == 0.5
+    assert best_exploit({"strategies": strategies[:1]}) is None

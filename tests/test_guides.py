@@ -222,3 +222,17 @@ def test_a_block_that_is_shown_names_what_exists(page: Path, block: str) -> None
             assert any(block.startswith("# train.py") for other, block in SHOWN if other == page)
         else:
             assert line.startswith(tuple(OTHERS)), line
+
+
+INLINE = [
+    (page.relative_to(ROOT), line)
+    for page in PAGES
+    for line in re.findall(r"`(factgym [^`…]+)`", BLOCK.sub("", page.read_text("utf-8")))
+    if any(word in list_envs() or word.endswith(".toml") for word in line.split())
+]
+
+
+@pytest.mark.parametrize(("page", "line"), INLINE)
+def test_a_command_within_a_sentence_is_one_that_can_be_given(page: Path, line: str) -> None:
+    """Of those that name an environment or a recipe; the others are names of commands."""
+    check_factgym(line)

@@ -92,6 +92,8 @@ def _site_links(readme: str) -> str:
 
 def reward_rows(root: Path) -> Rows:
     """What the scripted agents and the best exploits of each certificate earn, as a mean over its fresh tasks."""
+    from factgym.benchmarks.search.certificate import best_exploit
+
     head = "environment", "honest baseline", "teacher", "exploit that never judges", "best exploit", "oracle", "search"
     rows: Rows = [head]
     for env_id in list_envs():
@@ -99,9 +101,8 @@ def reward_rows(root: Path) -> Rows:
         if path.is_file():
             value = json.loads(path.read_text("utf-8"))
             scripted = {role: _reward(estimate["value"]) for role, estimate in value["scripted"].items()}
-            best = max(entry["reward"]["value"] for entry in value["strategies"])
             means = _reward(value["baseline"]["value"]), scripted.get("teacher", "")
-            exploits = _reward(value["without_judgement"]), _reward(best)
+            exploits = _reward(value["without_judgement"]), _reward(best_exploit(value))
             rows.append(
                 (f"`{env_id}`", *means, *exploits, scripted["oracle"], "pass" if value["passed"] else "**FAIL**")
             )

@@ -52,7 +52,7 @@ def encode_json(value: object) -> str:
     return _ENCODER.encode(value)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as `ToolCall` is not
 class ParsedAction:
     """A parsed action.
 
@@ -81,7 +81,8 @@ def parse_action(
 
     tags: `<tag>text</tag>` calls a tool with one argument; tag -> (tool, argument). implicit: key -> tool; a JSON
     object that names no tool and holds that key is the arguments of the tool. An action above `limits.max_chars` is
-    refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be one.
+    refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be one, unless the action is one JSON
+    object, in which no tag is looked for.
     """
     parser = _ActionParser(limits, tags, implicit)
     return parser.parse_completion(action) if type(action) is str else parser.parse(action)

@@ -53,7 +53,8 @@ _NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
 _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "a number", float: "a number"}
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: a frozen dataclass sets each field by a call, here once or more a step. Nothing changes one that is made.
+@dataclass(slots=True)
 class ToolCall:
     """A well-formed call of some tool.
 

@@ -308,8 +308,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         self._episode = None
         first = self.initial_messages(task)
         obs = _observation(first)
-        self._episode = Episode(task, index, list(first), chars=len(obs))
-        return obs, self._info(first, None)
+        self._episode = episode = Episode(task, index, list(first), chars=len(obs))
+        return obs, self._info(episode, first, None)
 
     def _seed(self, seed: int | None) -> None:
         """Seed the generator, which is made when it is first drawn from: an episode of a named task needs none."""
@@ -372,7 +372,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         episode.chars += len(obs) + len(message_text(parsed.message))
         if episode.stop is None and episode.chars > config.max_episode_chars:
             episode.stop = "length_limit"
-        info = self._info(new, turn.error)
+        info = self._info(episode, new, turn.error)
         if episode.stop is None:
             return obs, 0.0, False, False, info
         info["reward"] = report = self._close()
@@ -423,10 +423,9 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         wrapped = "\n</tool_response>\n<tool_response>\n".join(texts)
         return [{"role": "user", "content": f"<tool_response>\n{wrapped}\n</tool_response>"}]
 
-    def _info(self, new: list[Message], error: str | None) -> dict[str, Any]:
-        episode = self.episode
+    def _info(self, episode: Episode[TaskT], new: list[Message], error: str | None) -> dict[str, Any]:
         return {
-            "messages": [message.copy() for message in new],
+            "messages": list(map(dict, new)),
             "tools": list(self.available_tools()),
             "stage": self.stage,
             "error": error,

@@ -60,7 +60,7 @@ Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "aban
 """Why an episode ended. abandoned: its client went away, or was silent for too long; it is scored as it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as `factgym.core.calls.ToolCall` is not
 class ToolResult(Immutable):
     """Result of a tool call, or the answer to a message that could not be read as one.
 

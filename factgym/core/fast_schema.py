@@ -8,7 +8,7 @@ test fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from functools import partial, reduce
 from operator import ge, le
 from types import NoneType
 from typing import Any
@@ -62,9 +62,10 @@ def _compile(schema: Mapping[str, Any] | bool, root: Mapping[str, Any]) -> tuple
     kinds = frozenset().union(*(_KINDS[name] for name in ([named] if isinstance(named, str) else named)))
     if unknown := schema.keys() - _NOTES - {"type", "const", "enum", *_LIMITS, *_OBJECT, *_ARRAY, *_COMBINED}:
         raise TypeError(f"no fast test for the keywords {', '.join(sorted(unknown))}")
+    kinds &= _kinds_of_choices(schema)
     tests = [
         *_choices(schema),
-        *_limits(schema),
+        *_limits(schema, kinds),
         *_object(schema, root),
         *_array(schema, root),
         *_combined(schema, root),
@@ -87,17 +88,35 @@ def _choices(schema: Mapping[str, Any]) -> Iterator[Test]:
     choices = [schema["const"]] if "const" in schema else schema["enum"]
     if ("const" in schema and "enum" in schema) or not all(type(value) in (str, int, NoneType) for value in choices):
         raise TypeError(f"no fast test for the choices {schema!r:.200}")
-    yield lambda value: value in choices and type(value) is not bool  # True equals 1 in Python, and not in JSON
+    yield frozenset(choices).__contains__
 
 
-def _limits(schema: Mapping[str, Any]) -> Iterator[Test]:
+def _kinds_of_choices(schema: Mapping[str, Any]) -> Kinds:
+    """Return the types of the choices, of which bool is none: True equals 1 in Python, and not in JSON."""
+    choices = [schema["const"]] if "const" in schema else schema.get("enum")
+    return _ALL_KINDS if choices is None else frozenset(map(type, choices))
+
+
+def _limits(schema: Mapping[str, Any], given: Kinds) -> Iterator[Test]:
+    """Yield the tests of limits. given: the types that a value has."""
+
     def limited(kinds: Kinds, measure: Callable[[Any], Any], fits: Callable[[Any, Any], bool], limit: Any) -> Test:
         return lambda value: type(value) not in kinds or fits(measure(value), limit)
 
     for keyword, (kinds, measure, fits) in _LIMITS.items():
-        if keyword in schema:
-            yield limited(kinds, measure, fits, schema[keyword])
+        limit = schema.get(keyword)
+        if limit is None:
+            continue
+        if given <= kinds and keyword == "minimum":
+            yield partial(le, limit)
+        elif given <= kinds and keyword in ("minLength", "minItems") and limit == 1:
+            yield bool  # not empty
+        else:
+            yield limited(kinds, measure, fits, limit)
 
+
+_FEW = 4
+"""Properties of an open object that are looked up one by one, rather than every member of the object."""
 
 _OBJECT = ("properties", "required", "additionalProperties")
 
@@ -109,7 +128,32 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test
     required = tuple(schema.get("required", ()))
     properties = {name: _compile(inner, root) for name, inner in schema.get("properties", {}).items()}
     other = _compile(schema.get("additionalProperties", True), root)
+    if other == (_ALL_KINDS, None) and len(properties) < _FEW:
+        yield _named_members(required, properties)
+    else:
+        yield _all_members(required, properties, other)
 
+
+def _named_members(required: tuple[str, ...], properties: Mapping[str, tuple[Kinds, Test | None]]) -> Test:
+    def test(value: Any) -> bool:
+        if type(value) is not dict:
+            return True
+        for name in required:
+            if name not in value:
+                return False
+        for name, (kinds, inner) in properties.items():
+            if name in value:
+                item = value[name]
+                if type(item) not in kinds or (inner is not None and not inner(item)):
+                    return False
+        return True
+
+    return test
+
+
+def _all_members(
+    required: tuple[str, ...], properties: Mapping[str, tuple[Kinds, Test | None]], other: tuple[Kinds, Test | None]
+) -> Test:
     def test(value: Any) -> bool:
         if type(value) is not dict:
             return True
@@ -122,7 +166,7 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test
                 return False
         return True
 
-    yield test
+    return test
 
 
 _ARRAY = ("items", "prefixItems")
@@ -157,9 +201,13 @@ def _combined(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Te
 
     def compiled(inner: Mapping[str, Any] | bool) -> Test:
         kinds, test = _compile(inner, root)
+        if test is not None and kinds == _ALL_KINDS:
+            return test
         return lambda value: type(value) in kinds and (test is None or test(value))
 
-    def conditional(condition: Test, then: Test, otherwise: Test) -> Test:
+    def conditional(condition: Test, then: Test, otherwise: Test | None) -> Test:
+        if otherwise is None:
+            return lambda value: not condition(value) or then(value)
         return lambda value: then(value) if condition(value) else otherwise(value)
 
     yield from map(compiled, schema.get("allOf", ()))
@@ -169,4 +217,5 @@ def _combined(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Te
         refused = compiled(schema["not"])
         yield lambda value: not refused(value)
     if "if" in schema:
-        yield conditional(*(compiled(schema.get(name, True)) for name in ("if", "then", "else")))
+        condition, then = compiled(schema["if"]), compiled(schema.get("then", True))
+        yield conditional(condition, then, compiled(schema["else"]) if "else" in schema else None)

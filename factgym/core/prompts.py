@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 
 _FIELD = re.compile(r"\{([^}]*)\}?")
@@ -24,7 +24,15 @@ def prompt(package: str, name: str, style: str = "full") -> str:
 
 def fill(template: str, **values: str) -> str:
     """Return the template with each `{name}` replaced; braces in the values stay as they are."""
-    return _FIELD.sub(lambda match: values[match[1]], template)
+    parts = list(_split_fields(template))
+    parts[1::2] = [values[name] for name in parts[1::2]]
+    return "".join(parts)
+
+
+@lru_cache(maxsize=64)
+def _split_fields(template: str) -> tuple[str, ...]:
+    """Return text and names of fields in turn."""
+    return tuple(_FIELD.split(template))
 
 
 def prompt_hash(text: str) -> str:

@@ -79,7 +79,7 @@ class Bm25Base(Immutable, ABC):
 class SmallBM25(Bm25Base):
     """BM25 in pure Python, for up to some hundred passages: microseconds to search, nothing to import."""
 
-    __slots__ = ("_average", "_lengths", "_postings", "_weights")
+    __slots__ = ("_average", "_idf", "_lengths", "_postings", "_weights")
 
     def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
         super().__init__(passages, k1, b)
@@ -93,31 +93,32 @@ class SmallBM25(Bm25Base):
         self._postings = postings
         self._lengths = lengths
         self._average = sum(lengths) / len(lengths) if lengths else 0.0
+        self._idf = [lucene_idf(frequency, len(lengths)) for frequency in range(len(lengths) + 1)]
         self._weights: dict[str, list[tuple[int, float]]] = {}
 
     def idf(self, term: str) -> float:
         """Return the weight of a term, above 0 for every term and largest for one that occurs nowhere."""
-        return lucene_idf(len(self._postings.get(term, ())), len(self._ids))
+        return self._idf[len(self._postings.get(term, ()))]
 
     def _search(self, words: list[str], k: int) -> list[Hit]:
         # Term-at-a-time scoring (Turtle and Flood, 1995): a repeated term is added again, in the order of the query, so
         # that both engines round alike.
-        weights = self._weights
+        weights, postings = self._weights, self._postings
         scores: dict[int, float] = {}
         for word in words:
-            for i, weight in weights.get(word) or self._weigh(word):
-                scores[i] = scores.get(i, 0.0) + weight
+            if word in postings:
+                for i, weight in weights.get(word) or self._weigh(word):
+                    scores[i] = scores.get(i, 0.0) + weight
+        # Sorted twice, as a sort keeps the order of ties: by position, then by score.
+        ranked = sorted(sorted(scores), key=scores.__getitem__, reverse=True)
         ids = self._ids
-        ranked = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
-        return [Hit(ids[i], score) for i, score in ranked[:k]]
+        return [Hit(ids[i], scores[i]) for i in ranked[:k]]
 
     def _weigh(self, word: str) -> list[tuple[int, float]]:
         """Return the word's scores by passage, computed when a query first uses it: most words are never queried."""
-        postings = self._postings.get(word)
-        if postings is None:
-            return []
+        postings = self._postings[word]
         k1, b, lengths, average = self.k1, self.b, self._lengths, self._average
-        idf = lucene_idf(len(postings), len(lengths))
+        idf = self._idf[len(postings)]
         weighted = [(i, idf * (tf / (k1 * ((1 - b) + b * lengths[i] / average) + tf))) for i, tf in postings]
         self._weights[word] = weighted
         return weighted

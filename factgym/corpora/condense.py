@@ -60,11 +60,12 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
     """
     if max_chars < _MIN_CHARS:
         raise ConfigError(f"max_chars is at least {_MIN_CHARS}, not {max_chars}")
-    table = passage_sentences(passage)
+    table = _split_text(passage.text)
     if not table:
         return ""
-    ranked = [(-score, i) for i, score in enumerate(_overlaps(table, weights)) if score > 0.0]
-    order = [i for _, i in sorted(ranked)] or list(range(len(table)))
+    scores = _overlaps(table, weights)
+    matching = [i for i, score in enumerate(scores) if score > 0.0]
+    order = sorted(matching, key=scores.__getitem__, reverse=True) or list(range(len(table)))  # ties stay in order
     budget = max_chars - _MARKS
     if len(table[order[0]].text) > budget:
         return _window(table, order[0], weights, budget)
@@ -112,10 +113,14 @@ def _overlaps(
     return scores
 
 
-@lru_cache(maxsize=_CACHED_PASSAGES)
 def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
     """Return the sentences of the passage's text with their terms; cached for the last few thousand passages."""
-    texts = (passage.text[start:end] for start, end in sentences(passage.text))
+    return _split_text(passage.text)
+
+
+@lru_cache(maxsize=_CACHED_PASSAGES)  # by the text, whose hash is computed once; that of a passage each time
+def _split_text(text: str) -> tuple[Sentence, ...]:
+    texts = (text[start:end] for start, end in sentences(text))
     return tuple(Sentence(" ".join(text.split()), frozenset(terms(text))) for text in texts)
 
 

@@ -318,8 +318,15 @@ def _settle(drafts: Sequence[_Draft], spool: IO[bytes], max_chars: int) -> Itera
 
 
 def title_from_name(name: str) -> str:
-    """Return a title from a file name: "Refund policy" for `refund-policy.md`; exhibit numbers and dates left out."""
-    text = " ".join(_name_words(name)).strip(" .,") or PurePosixPath(name).stem
+    """Return a title from a file name: "Refund policy" for `refund-policy.md`; exhibit numbers and dates left out.
+
+    Of a name that repeats itself ("Terms of Service__Shop__EN-Terms-of-Service") its last part counts.
+    """
+    words = _name_words(name)
+    last = _name_words(name.rpartition("__")[2])
+    if set(map(str.casefold, last)) & set(map(str.casefold, words[: -len(last)])):
+        words = last
+    text = " ".join(words).strip(" .,") or PurePosixPath(name).stem
     text = title_case(text)
     return (text[:1].upper() + text[1:])[:MAX_TITLE_CHARS]
 

@@ -104,16 +104,20 @@ def _fold_source(text: str) -> str:
     return text if folded == text else folded
 
 
-def find_quote(quote: str, text: str) -> tuple[int, int] | None:
-    """Return the first occurrence of `quote` as a character range of `text`; None without one, or for a blank quote.
+def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
+    """Return the first occurrence of `quote` in `text[start:end]` as a character range of `text`.
 
-    Both sides are folded. The range covers whole original characters, so `fold(quote) in fold(text[start:end])`.
+    None without one, or for a blank quote. Both sides are folded. The range covers whole original characters, so
+    `fold(quote) in fold(text[first:last])`.
     """
-    at = text.find(quote)
+    at = text.find(quote, start, end)
     # A part of a folded text is folded too (normal forms are closed under substrings) but for a space at its ends.
     if at >= 0 and _fold_source(text) == text and quote and quote[0] != " " != quote[-1]:
         return at, at + len(quote)
-    return find_folded(fold(quote), text)
+    if start == 0 and end is None:
+        return find_folded(fold(quote), text)
+    located = find_folded(fold(quote), text[start:end])
+    return located and (start + located[0], start + located[1])
 
 
 def find_folded(folded_quote: str, text: str) -> tuple[int, int] | None:

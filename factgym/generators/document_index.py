@@ -22,7 +22,7 @@ from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERAT
 from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.operator import Statement
 
-OPERATORS_VERSION = 6
+OPERATORS_VERSION = 7
 """Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""
 
 PARTNER_DISTANCE = 4

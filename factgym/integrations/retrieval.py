@@ -318,7 +318,7 @@ async def read_body(request: Request, max_bytes: int) -> bytes:
         async for chunk in request.stream():
             body += chunk
             if len(body) > max_bytes:
-                raise HTTPException(413, f"The body is larger than {max_bytes:,} bytes: send fewer queries at a time.")
+                raise HTTPException(413, f"The body is larger than {max_bytes:,} bytes: send less at a time.")
     except ClientDisconnect:
         raise HTTPException(400, "The client has gone.") from None
     return bytes(body)

@@ -45,8 +45,11 @@ class Rubric:
 
     def shares(self, components: Mapping[str, float], gates: Mapping[str, float]) -> dict[str, float]:
         """Return the part of the total that each component contributes."""
-        factors = self.gate_factors(gates)
-        return {name: weight * components[name] * factors.get(name, 1.0) for name, weight in self.weights.items()}
+        shares = {name: weight * components[name] for name, weight in self.weights.items()}
+        for component, gate in self.gated.items():
+            if component in shares:
+                shares[component] *= gates[gate]
+        return shares
 
     def total(self, components: Mapping[str, float], gates: Mapping[str, float]) -> float:
         """Return the combined reward."""

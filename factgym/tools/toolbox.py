@@ -168,8 +168,18 @@ class Toolbox:
 
         style: "brief" for compact ones.
         """
-        tools = self.tools if names is None else [tool for tool in self.tools if tool.name in names]
+        if names is None:
+            return (self._brief_schemas if style == "brief" else self._full_schemas).copy()
+        tools = [tool for tool in self.tools if tool.name in names]
         return [tool.brief_schema if style == "brief" else tool.schema for tool in tools]
+
+    @cached_property
+    def _full_schemas(self) -> list[ToolSchema]:
+        return [tool.schema for tool in self.tools]
+
+    @cached_property
+    def _brief_schemas(self) -> list[ToolSchema]:
+        return [tool.brief_schema for tool in self.tools]
 
     def ends_episode(self, name: str) -> bool:
         """Whether a successful call of this tool ends the episode."""

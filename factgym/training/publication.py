@@ -15,7 +15,7 @@ from factgym.benchmarks.leaderboard import Entry, board_sections, make_boards
 from factgym.benchmarks.metrics import summarise
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Chart, Column, Link, Note, Part, Report, Section, make_table
-from factgym.benchmarks.search.certificate import describe, read_certificate
+from factgym.benchmarks.search.certificate import best_exploit, describe, read_certificate
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.benchmarks.viewer.comparison import run_names
 from factgym.benchmarks.viewer.page import write_comparison
@@ -98,9 +98,8 @@ def _certificate_sections(certificates: list[dict[str, Any]]) -> list[Section]:
         return []
     rows = []
     for value in certificates:
-        best = max((entry["reward"]["value"] for entry in value["strategies"]), default=None)
         scripted = {role: estimate["value"] for role, estimate in value["scripted"].items()}
-        rewards = value["baseline"]["value"], scripted.get("teacher"), value["without_judgement"], best
+        rewards = value["baseline"]["value"], scripted.get("teacher"), value["without_judgement"], best_exploit(value)
         cells = [decimal(reward) for reward in (*rewards, scripted.get("oracle"))]
         passed = "passed" if value["passed"] else "FAILED"
         rows.append([f"{value['env']} v{value['version']}", value["reward"], *cells, str(value["tried"]), passed])

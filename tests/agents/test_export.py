@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from factgym.agents.export.source import Form, Source, conversations
 from factgym.agents.export.training import SftOptions, export_preferences, export_sft
 from factgym.agents.runs.files import atomic_file
+from factgym.agents.runs.read import read_run
 from factgym.agents.sampling import split_reasoning, tools_as_text
 from factgym.cli.export import export
 from factgym.core.errors import ConfigError, DataError
@@ -69,9 +70,28 @@ def test_every_reason_to_leave_an_episode_out_is_counted(tmp_path, base):
         "below the threshold": 1, "identical to an earlier one": 1, "not among the best of their task": 1,
     }  # fmt: skip
     assert summary.exported + summary.left_out.total() == summary.episodes == 10
-    assert "left out: 1 failed, 1 unscored" in summary.text()
+    assert "1 failed" in summary.text() and "1 unscored" in summary.text()
     retained = {line["sample"] for line in sft(tmp_path, records, only_submitted=False)[0]}
     assert {3, 4, 5} <= retained
+
+
+def test_an_export_reads_the_episodes_that_a_reader_of_the_run_does(tmp_path, base):
+    again = made.failed() | {name: base[name] for name in ("task", "sample")}
+    other, doubled = made.sample_of(base, 1, 0.5), copy.deepcopy(base)
+    run = made.write(tmp_path / "run", [again, made.failed(), again, base, other, doubled])
+    with (run / "episodes.jsonl").open("ab") as file:
+        file.write(b'{"schema":1,"env":')
+    read = [(episode["task"], episode["sample"]) for episode in read_run(run).episodes()]
+    source = Source([run], allow_evaluation_split=True)
+    first = dict(map(index_of, source.first_pass()))
+    assert sorted(first.values()) == sorted(read) and len(read) == 3
+    second = list(map(index_of, source.second_pass()))
+    assert [name for _, name in second] == read and dict(second) == first
+
+
+def index_of(numbered: tuple[Any, Json]) -> tuple[Any, tuple[str, int]]:
+    index, episode = numbered
+    return index, (episode["task"], episode["sample"])
 
 
 def test_the_threshold_is_inclusive_and_ties_go_to_the_earlier(tmp_path, base):
@@ -273,7 +293,7 @@ def test_a_file_is_never_overwritten_without_force_nor_half_written(tmp_path, ba
     with pytest.raises(ConfigError, match="--force"):
         export_sft([run], out)
     broken = made.write(tmp_path / "broken", [base, made.sample_of(base, 1, 1.0) | {"sample": "one"}])
-    with pytest.raises(DataError, match=r"broken, episode 2 \(task .* sample: 'one' is not of type 'integer'"):
+    with pytest.raises(DataError, match=r"broken, line 2 \(task .* sample: 'one' is not of type 'integer'"):
         export_sft([broken], out, force=True)
     assert out.read_bytes() == before
     assert [path.name for path in out.parent.iterdir()] == ["out.jsonl"]

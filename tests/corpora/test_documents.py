@@ -312,6 +312,7 @@ def test_ids_and_titles() -> None:
         == "Netgear,Inc Distributor Agreement"
     )
     assert title_from_name("x/refund__hey__index.md") == "Refund hey"
+    assert title_from_name("Terms of Service__Shop__EN-Terms-of-Service.md") == "EN Terms of Service"
     assert title_from_name("2024.md") == "2024"
     assert passage_title("Leave", ["leave", "A", "B", "C"]) == "Leave › B › C"
 

@@ -23,7 +23,13 @@ from factgym.generators.perturbations.clauses import find_exception, find_senten
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
 from factgym.generators.perturbations.corruptions import corrupt as corrupt_statement
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import contains_words, in_main_clause, protected_spans, strip_full_stop
+from factgym.generators.perturbations.grammar import (
+    contains_words,
+    in_main_clause,
+    lowercase_opening,
+    protected_spans,
+    strip_full_stop,
+)
 from factgym.generators.perturbations.modals import rephrase_modal
 from factgym.generators.perturbations.numbers import spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
@@ -444,6 +450,33 @@ def test_donor_operators_use_the_given_donors() -> None:
         ("After the thirty days are up, the deleted content may remain on our backups.", False),
         ("Franchisee must set up six sub -franchisees during the year of the contract.", False),
         ("Payment Based on Plan For monthly payment plans, the Service is billed in advance.", False),
+        ("If your GitHub account has private repositories, you control the access to that information.", False),
+        ("We share information with others, and you may limit the access to that information.", True),
+        ("If you choose to limit this, you may not be able to use certain features.", False),
+        ("Alternatively, you may book your official travel and have it approved as normal.", False),
+        # Letters and headings before a sentence, two sentences in one, and what is left of a link.
+        ("D. LEADER has not employed any broker or finder in connection with the sale.", False),
+        ("Severity 1 Condition - Issue has a critical business impact on the Licensee's business.", False),
+        ("Company shall provide the support described in Exhibit B. Company shall comply with laws.", False),
+        ("All payments are performed by Stripe, Inc. and its affiliates on behalf of the sponsors.", True),
+        ("For avoidance of doubt. maintenance services are limited to Services and not custom code.", False),
+        ("You can also create an HTML export of your account data at any time (how-to).", False),
+        # Noun phrases, whose only finite verbs are those of clauses within them.
+        (
+            "Recurring billing feature that allows for fully automated billing and automated retries of declines.",
+            False,
+        ),
+        ("Specific to the browser and to the site from which it is set, as a rule.", False),
+        ("Employees who start after September are not eligible to participate in the review cycle.", True),
+        ("If you are a remote worker, enter your home address into the field for addresses.", True),
+        # Slips of the authors.
+        ("If a TTS employees has two performance plans of record, both plans need to be closed out.", False),
+        ("You may estimate your expenses, plus an reasonable allowance for any additional expenses.", False),
+        ("You must provide us with notice and the new Designated Admin’s contact information .", False),
+        ("A copy will be provided by Manufacturer within 15-days of the Effective Date.", False),
+        ("Each party will each do everything reasonably required of it by the other party.", False),
+        ("Acquiring assets in a single transaction, provided that Operator is permitted to terminate leases.", False),
+        ("An hour is deducted when a one-time code, a university card or an NDA is lost.", True),
     ],
 )
 def test_usable_sentences(sentence: str, good: bool) -> None:
@@ -464,6 +497,49 @@ def test_usable_sentences_have_their_spans_and_list_items_depend_on_their_introd
         "We collect the address of your browser and device.",
         "The Company shall pay the fee within ten days of the invoice.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "source", "lowered"),
+    [
+        ("Cookies are small files.", "We set cookies on each page.", "cookies are small files."),
+        ("Customer may create repositories.", "A customer is free, and Customer may leave.", None),
+        ("Distributor may leave.", "A sole distributor is named. Tripath and Distributor agree.", None),
+        ("Cookies are small files.", "They are small. cookies too.", None),
+        ("Cookies are small files.", "We bake minicookies.", None),
+    ],
+)
+def test_an_opening_is_written_small_where_the_document_writes_it_so_and_it_is_no_defined_term(
+    sentence: str, source: str, lowered: str | None
+) -> None:
+    assert lowercase_opening(sentence, [], source) == lowered
+
+
+def test_edits_that_readers_stumbled_over_are_not_made() -> None:
+    text = "No amendment shall be effective unless it is signed by the parties (or their representatives)."
+    assert (
+        move_clause(text)
+        == "Unless it is signed by the parties (or their representatives), no amendment shall be effective."
+    )
+    assert corrupt("polarity", "It reduces the number of PPL hours you can receive, and vice versa.") is None
+    assert (
+        corrupt("polarity", "A review is not required; however, Supervisors can request that reports submit one.")
+        is None
+    )
+    assert all(
+        "per day" not in made.text
+        for seed in range(20)
+        if (made := corrupt("frequency", "You can use up to 13 days of sick leave per year.", seed=seed))
+    )
+    assert corrupt("polarity", "We will of course readily comply with court orders to turn data over.") is None
+    assert corrupt("polarity", "Usage Data does not include and specifically excludes payment information.") is None
+    assert rephrase_modal("An additional step is required to remove the meals.", random.Random(0)) is None
+    named = "Processing is required to fulfill our duties, according to the Terms of Service."
+    assert all(name_source(named, "Privacy Policy", random.Random(seed)).count("ccording to") < 2 for seed in range(9))
+    assert rephrase_modal("You may not under any circumstances sell the pricing.", random.Random(0)) is None
+    assert "whether or not having" in reword(
+        "A person, whether or not having personality, must pay.", "", random.Random(0)
+    )
 
 
 @pytest.mark.parametrize("value", range(1, 100))

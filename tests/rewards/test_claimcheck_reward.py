@@ -698,3 +698,28 @@ def test_words_in_a_reason_may_have_straight_marks():
     assert scored.components["reason"] == 1.0
     entry["reason"] = 'It says "the director\'s approval".'
     assert score(REMOTE, verdict("supported", entry)).components["reason"] == 0.0
+
+
+@pytest.mark.parametrize("typographic", [True, False], ids=["in the answer", "in the verdict"])
+def test_a_marked_span_may_have_a_keyboards_marks_in_the_default_reward_and_not_in_the_papers(typographic):
+    """What is marked is "manager’s “written” approval", with the marks of one side replaced."""
+    wrong = "An employee’s “remote day” needs the manager’s “written” approval."
+    span = "manager’s “written” approval"
+    typed, typed_span = ("".join({"’": "'", "“": '"', "”": '"'}.get(c, c) for c in text) for text in (wrong, span))
+    if not typographic:
+        wrong, span, typed, typed_span = typed, typed_span, wrong, span
+    example = replace(
+        REMOTE,
+        answer=wrong,
+        claims=(replace(REMOTE.claims[0], text=wrong, status="contradicted", unsupported_span=span),),
+        verdict="contradicted",
+    )
+
+    def marked(text: str, part: str):
+        return score(example, verdict("contradicted", claim(text, "contradicted", ["E1"], REMOTE_E1, part)), ("E1",))
+
+    exact, other = marked(wrong, span), marked(typed, typed_span)
+    assert judged_total(exact) == judged_total(other) == judged_total(marked(wrong, typed_span))
+    assert exact.components["marked"] == exact.components["span"] == other.components["marked"] == 1.0
+    assert other.components["span"] == 0.0
+    assert marked(wrong, typed_span.replace("written", "verbal")).components["marked"] == 0.0

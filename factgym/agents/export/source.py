@@ -9,12 +9,12 @@ turns, tools that opened later), each turn is a conversation of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from factgym.agents.runs.read import Run, read_run
+from factgym.agents.runs.read import StreamedRun
 from factgym.agents.runs.schema import validate
 from factgym.agents.sampling import tools_as_text
 from factgym.core.errors import ConfigError, DataError
@@ -22,7 +22,7 @@ from factgym.core.strict_json import StrictJsonError, loads
 
 Episode = dict[str, Any]
 EpisodeIndex = tuple[int, int]
-"""Index of the run, and of the episode in the order of its file."""
+"""Index of the run, and number of the episode's line in its file."""
 
 
 class Source:
@@ -39,16 +39,16 @@ class Source:
         allow_oracle: bool = False,
         allow_evaluation_split: bool = False,
     ) -> None:
-        self.runs = [read_run(folder) for folder in folders]
+        self.runs = [StreamedRun(folder) for folder in folders]
         self.mixed, self.allow_oracle = mixed, allow_oracle
         self.allow_evaluation_split = allow_evaluation_split
         self._kind: tuple[Any, Any] | None = None
-        self._names: list[tuple[str, int]] = []
+        self._names: dict[EpisodeIndex, tuple[str, int]] = {}
         for run in self.runs:
             self._check_kind(run.manifest, run)
             self._check_agent(run.manifest, run)
 
-    def _check_kind(self, about: Any, run: Run) -> None:
+    def _check_kind(self, about: Any, run: StreamedRun) -> None:
         if "env" not in about:
             return
         kind = (about["env"], about.get("version"))
@@ -59,29 +59,24 @@ class Source:
                 "export them one by one, or together with --mixed"
             )
 
-    def _check_agent(self, about: Mapping[str, Any], run: Run) -> None:
+    def _check_agent(self, about: Mapping[str, Any], run: StreamedRun) -> None:
         if not self.allow_oracle and _is_oracle(about):
             raise ConfigError(
                 f"{run.folder} was played by an oracle, which acts on gold that it was never shown: to train on it "
                 "teaches guessing. Play with `--agent teacher`, or export it all the same with --allow-oracle"
             )
 
-    def _read(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
-        for number, run in enumerate(self.runs):
-            for position, episode in enumerate(run.episodes()):
-                yield (number, position), episode
-
     def first_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """Every episode, checked. Raises DataError that names run, task and fault."""
         # Two passes keep memory bounded: the first selects by small facts, the second reads the selected episodes again.
-        self._names = []
-        for index, episode in self._read():
+        self._names = {}
+        for index, episode in self._numbered(StreamedRun.first_pass):
             run = self.runs[index[0]]
             try:
                 validate(episode, parsed=True)
             except DataError as error:
                 task = f"task {episode['task']!r:.80} sample {episode.get('sample')!r:.20}"
-                raise DataError(f"{run.folder}, episode {index[1] + 1} ({task}): {error}") from None
+                raise DataError(f"{run.folder}, line {index[1]} ({task}): {error}") from None
             self._check_kind(episode, run)
             if "agent" not in run.manifest:
                 self._check_agent(episode, run)
@@ -90,17 +85,23 @@ class Source:
                     f"{run.folder} has episodes of split {episode['split']!r:.80}, whose tasks are for evaluation: "
                     "play with `--split train`, or export them all the same with --allow-evaluation-split"
                 )
-            self._names.append((episode["task"], episode["sample"]))
+            self._names[index] = episode["task"], episode["sample"]
             yield index, episode
 
     def second_pass(self) -> Iterator[tuple[EpisodeIndex, Episode]]:
         """The same again. Raises DataError when a run has changed in between."""
-        names = iter(self._names)
-        for index, episode in self._read():
-            if (episode["task"], episode.get("sample")) != next(names, None):
+        for index, episode in self._numbered(StreamedRun.second_pass):
+            if (episode["task"], episode.get("sample")) != self._names.get(index):
                 folder = self.runs[index[0]].folder
                 raise DataError(f"{folder} changed while it was read: export it when it is finished")
             yield index, episode
+
+    def _numbered(
+        self, read: Callable[[StreamedRun], Iterator[tuple[int, Episode]]]
+    ) -> Iterator[tuple[EpisodeIndex, Episode]]:
+        for number, run in enumerate(self.runs):
+            for line, episode in read(run):
+                yield (number, line), episode
 
 
 def _is_oracle(about: Mapping[str, Any]) -> bool:
@@ -202,6 +203,8 @@ class Form:
 
     def message(self, message: dict[str, Any]) -> dict[str, Any]:
         """A message to train on. Raises StrictJsonError for arguments that are to be an object and are none."""
+        if tuple(message) == _KEYS[:2]:  # most messages
+            return message
         keys = [*(key for key in _KEYS if key in message), *(key for key in message if key not in _KEYS)]
         result = {key: message[key] for key in keys if key != "completion"}
         if self.reasoning != "keep":

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from factgym.agents.export.source import Episode, EpisodeIndex, Form, Source, Summary, conversations, fault_of, was_cut
-from factgym.agents.runs.files import atomic_file, json_line
+from factgym.agents.runs.files import atomic_file, json_bytes, json_line
 from factgym.agents.sampling import NonNegative
 from factgym.core.config import AtLeastOne, FiniteFloat, Settings
 from factgym.core.errors import ConfigError
@@ -94,14 +94,14 @@ def _choose(source: Source, options: SftOptions, summary: Summary, spool: IO[byt
     """
     by_task: dict[Hashable, list[tuple[float, Span, int]]] = defaultdict(list)
     digests: set[bytes] = set()
-    start = 0
+    writer, start = _SftWriter(options.form), 0
     for _, episode in source.first_pass():
         summary.episodes += 1
         reason = options.objection(episode)
         lines: list[bytes] = []
         if reason is None:
             try:
-                lines, digest = _sft_lines(episode, options.form)
+                lines, digest = writer.lines(episode)
                 reason = "identical to an earlier one" if digest in digests else None
                 digests.add(digest)
             except StrictJsonError:
@@ -124,20 +124,49 @@ def _choose(source: Source, options: SftOptions, summary: Summary, spool: IO[byt
     return sorted(span for ranked in by_task.values() for _, span, _ in ranked)
 
 
-def _sft_lines(episode: Episode, form: Form) -> tuple[list[bytes], bytes]:
-    """Return an episode's lines, and a digest of what a model would learn from them."""
-    lines: list[bytes] = []
-    digest = blake2b(digest_size=16)
-    for conversation in conversations(episode, form):
-        line: dict[str, Any] = {"messages": conversation.messages}
-        line |= {"tools": conversation.tools} if conversation.tools else {}
-        content = json_line(line | {"env": episode["env"]})
-        about = {"task": episode["task"], "sample": episode["sample"], "reward": episode["reward"]["total"]}
-        about |= {} if conversation.turn is None else {"turn": conversation.turn}
-        digest.update(content)
-        # One object of both: the messages, which are nearly all of it, are encoded once for line and digest.
-        lines.append(content.rstrip()[:-1] + b"," + json_line(about)[1:])
-    return lines, digest.digest()
+class _SharedPart:
+    """The JSON of a part that most episodes of a run share, encoded where it differs from that of the episode before."""
+
+    def __init__(self) -> None:
+        self._key: Any = None
+        self._json = self._digest = b""
+
+    def of(self, value: Any, origin: Any) -> tuple[bytes, bytes]:
+        """Return the JSON of a value, and a digest of it.
+
+        origin: of the value. Python's == takes 1 for True, a difference that values of one origin never have alone.
+        """
+        if (origin, value) != self._key:
+            self._key, self._json = (origin, value), json_bytes(value)
+            self._digest = blake2b(self._json, digest_size=16).digest()
+        return self._json, self._digest
+
+
+class _SftWriter:
+    """Writes episodes as lines. Instructions and tools, the larger part of most lines, are encoded once for a run."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+        self._first, self._tools = _SharedPart(), _SharedPart()
+
+    def lines(self, episode: Episode) -> tuple[list[bytes], bytes]:
+        """Return an episode's lines, and a digest of what a model would learn from them."""
+        lines: list[bytes] = []
+        digest = blake2b(digest_size=16)
+        origin = episode["env"], episode["version"], episode["factgym"]
+        about = {"env": episode["env"], "task": episode["task"], "sample": episode["sample"]}
+        about |= {"reward": episode["reward"]["total"]}
+        for conversation in conversations(episode, self.form):
+            first, first_digest = self._first.of(conversation.messages[0], origin)
+            others = json_bytes(conversation.messages[1:])
+            tools, tools_digest = self._tools.of(conversation.tools, origin)
+            turn = {} if conversation.turn is None else {"turn": conversation.turn}
+            line = [b'{"messages":[', first, b"," if len(others) > 2 else b"", others[1:]]
+            line += [b',"tools":', tools] if conversation.tools else []
+            lines.append(b"".join([*line, b",", json_line(about | turn)[1:]]))
+            for part in (first_digest, others, tools_digest, origin[0].encode()):
+                digest.update(part)
+        return lines, digest.digest()
 
 
 Pair = tuple["_Sample", "_Sample"]

@@ -55,6 +55,11 @@ class Run:
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
+        for _, episode in self.numbered_episodes():
+            yield episode
+
+    def numbered_episodes(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The same, each with the number of its line."""
         path = self.folder / EPISODES
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -64,7 +69,7 @@ class Run:
                     where = f"{path} line {number}"
                     episode = _json_object(line, where)
                     _check_episode(episode, where)
-                    yield episode
+                    yield number, episode
 
 
 def read_run(folder: str | Path) -> Run:
@@ -73,23 +78,12 @@ def read_run(folder: str | Path) -> Run:
     Raises DataError when there is none, or when its manifest is no JSON object. Faults inside the episodes file are
     raised when they are read.
     """
-    folder = Path(folder)
-    folder = folder.parent if folder.name == EPISODES else folder
-    path, manifest_path = folder / EPISODES, folder / MANIFEST
-    if not path.is_file():
-        if (folder / "round-1").is_dir():
-            raise DataError(
-                f"{folder} holds rounds of a self-evolution: give one of them, such as {folder / 'round-1'}"
-            )
-        raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
+    folder, manifest = _find_run(folder)
     notes = []
-    manifest: dict[str, Any] = {}
-    if manifest_path.is_file():
-        manifest = _json_object(manifest_path.read_bytes(), str(manifest_path))
-    else:
+    if not (folder / MANIFEST).is_file():
         notes.append(f"{MANIFEST} is missing: this run cannot be compared with others.")
     lines = RunLines(manifest)
-    end, torn = lines.scan(path)
+    end, torn = lines.scan(folder / EPISODES)
     if torn:
         notes.append(f"The last line of {EPISODES} is cut off (the run was interrupted) and is left out.")
     if lines.foreign:
@@ -103,6 +97,76 @@ def read_run(folder: str | Path) -> Run:
         notes.append(f"The run is incomplete: {lines.count} of {n * k} episodes.")
     left_out = frozenset({*lines.foreign, *lines.superseded})
     return Run(folder, manifest, tuple(notes), len(lines.failed), end, left_out)
+
+
+def _find_run(folder: str | Path) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of a run and its manifest, empty where there is none. Raises DataError as `read_run` does."""
+    folder = Path(folder)
+    folder = folder.parent if folder.name == EPISODES else folder
+    if not (folder / EPISODES).is_file():
+        if (folder / "round-1").is_dir():
+            raise DataError(
+                f"{folder} holds rounds of a self-evolution: give one of them, such as {folder / 'round-1'}"
+            )
+        raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
+    path = folder / MANIFEST
+    return folder, _json_object(path.read_bytes(), str(path)) if path.is_file() else {}
+
+
+class StreamedRun:
+    """A run that is read from beginning to end, once or twice, without the scan of `read_run` before.
+
+    Which lines count is found out by the first pass. Raises DataError as `read_run` and `Run.episodes` do.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder, self.manifest = _find_run(folder)
+        self._lines = RunLines(self.manifest)
+        self._end = 0
+
+    def first_pass(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The episodes with the numbers of their lines; failed ones last, as a later line may supersede them."""
+        self._lines, self._end = RunLines(self.manifest), 0
+        starts: dict[int, int] = {}
+        with (self.folder / EPISODES).open("rb") as file:
+            for number, line in enumerate(file, 1):
+                start, self._end = self._end, self._end + len(line)
+                if not line.strip():
+                    continue
+                try:
+                    episode = _json_object(line, self._where(number))
+                except DataError:
+                    if line.endswith(b"\n") or not _is_torn(line):
+                        raise
+                    self._end = start
+                    break
+                if self._lines.add(number, episode) is None:
+                    _check_episode(episode, self._where(number))
+                    if episode.get("error") is None:
+                        yield number, episode
+                    else:
+                        starts[number] = start
+            for number in sorted(self._lines.failed.values()):
+                file.seek(starts[number])
+                yield number, _json_object(file.readline(), self._where(number))
+
+    def second_pass(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The episodes of the first pass again, in the order of the file."""
+        left_out = frozenset({*self._lines.foreign, *self._lines.superseded})
+        run = Run(self.folder, self.manifest, (), 0, self._end, left_out)
+        yield from run.numbered_episodes()
+
+    def _where(self, number: int) -> str:
+        return f"{self.folder / EPISODES} line {number}"
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line is no JSON, as the last one of a run that was killed while it wrote."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return True
+    return False
 
 
 def mismatch(episode: Mapping[str, Any], manifest: Mapping[str, Any]) -> str | None:

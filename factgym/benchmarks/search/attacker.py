@@ -15,7 +15,7 @@ from typing import Any
 
 from factgym.agents.agent import Agent
 from factgym.benchmarks.formats import printable
-from factgym.benchmarks.search.certificate import reward_sources
+from factgym.benchmarks.search.reward_code import reward_sources
 from factgym.benchmarks.search.run import strategy_space
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError

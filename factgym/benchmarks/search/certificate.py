@@ -7,30 +7,24 @@ prints committed ones in the environments' pages, and their check runs the searc
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import inspect
-import io
 import json
-import sys
-import tokenize
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import import_module, resources
+from importlib import resources
 from pathlib import Path
 from typing import Any, cast
 
 import factgym
 from factgym.agents.runs.collect import json_value
 from factgym.benchmarks.formats import decimal, interval, signed
+from factgym.benchmarks.search.reward_code import reward_files, reward_sources, without_comments
 from factgym.benchmarks.search.run import Finding, SearchResult
 from factgym.benchmarks.statistics.intervals import Estimate
-from factgym.core.env import Env
 from factgym.core.errors import DataError
 
 SCHEMA = 1
 _FILE = "certificate.schema.json"
-_REWARDS = "factgym.rewards"
 _PLACES = 6
 
 
@@ -89,55 +83,14 @@ def hashes(result: SearchResult) -> dict[str, Any]:
         [slot.name, slot.repeats, *((operator.name, operator.honest, operator.judges) for operator in slot.operators)]
         for slot in result.space.slots
     ]
+    sources = reward_sources(result.env)
     return {
         "prompts": result.env.prompt_hashes(),
-        "reward": {name: _sha256(without_comments(source)) for name, source in reward_sources(result.env).items()},
+        "reward": {name: _sha256(without_comments(source)) for name, source in sources.items()}
+        | {name: hashlib.sha256(content).hexdigest() for name, content in reward_files(sources).items()},
         "space": _sha256(json.dumps(space)),
         "tasks": dict(zip(("training", "fresh"), result.fingerprints, strict=True)),
     }
-
-
-def reward_sources(env: Env[Any]) -> dict[str, str]:
-    """Return module -> source text of an environment's reward: its class's modules, and what they import of the rewards.
-
-    A class that was not read from a file has no source and is left out.
-    """
-    names = [cls.__module__ for cls in type(env).__mro__ if issubclass(cls, Env) and cls is not Env]
-    sources: dict[str, str] = {}
-    while names:
-        name = names.pop()
-        if name in sources:
-            continue
-        try:
-            sources[name] = inspect.getsource(sys.modules.get(name) or import_module(name)).replace("\r\n", "\n")
-        except (OSError, TypeError):
-            continue
-        names += _reward_imports(sources[name])
-    return dict(sorted(sources.items()))
-
-
-def _reward_imports(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_REWARDS}."):
-            yield node.module or ""
-
-
-def without_comments(source: str) -> str:
-    """Return Python source without comments, docstrings and blank lines: a text that changes only where the code does."""
-    lines = source.splitlines()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
-            node
-        ):
-            text = node.body[0]
-            end = cast(int, text.end_lineno)
-            bare = " " * text.col_offset + "pass" if len(node.body) == 1 else ""
-            lines[text.lineno - 1 : end] = [bare, *[""] * (end - text.lineno)]
-    return "\n".join(line.rstrip() for line in lines if line.strip())
 
 
 def _sha256(text: str) -> str:
@@ -216,6 +169,11 @@ def worse(committed: Mapping[str, Any], fresh: Mapping[str, Any]) -> list[str]:
 
 def _reach(estimate: Mapping[str, Any]) -> float:
     return 0.0 if estimate["high"] is None else float(estimate["high"] - estimate["low"]) / 2
+
+
+def best_exploit(value: Mapping[str, Any]) -> float | None:
+    """Return the highest mean reward of a certificate's strategies other than those composed of honest operators alone."""
+    return max((entry["reward"]["value"] for entry in value["strategies"] if entry["kind"] != "honest"), default=None)
 
 
 def describe(strategy: Mapping[str, Any], space_default: Mapping[str, Any] | None = None) -> str:

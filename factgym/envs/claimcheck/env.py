@@ -94,7 +94,7 @@ def submit(
     entries: list[dict[str, Any]] = [dict(claim) for claim in claims]
     for entry in entries:
         for key, value in entry.items():
-            if key != "evidence_ids":
+            if key not in ("evidence_ids", "status"):
                 entry[key] = neutralise(value) if isinstance(value, str) else [neutralise(text) for text in value]
     state.submission = {"claims": entries, "final_verdict": final_verdict, "evidence_used": list(evidence_used)}
     return final_verdict
@@ -150,8 +150,8 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     A quote has at least 12 characters and at most two sentences, counts once however often it is given, and quoting far
     more than the gold facts hold shrinks coverage. Under "judged" straight quotation marks, apostrophes and hyphens match
-    curly ones and dashes; the paper's rewards compare characters (after Unicode NFKC). Silence on a statement is shown by any sentence that comes close to
-    it; over ContractNLI, whose labels of silence carry no evidence, by three of the nearest passages and a sentence
+    curly ones and dashes, in quotes and in marked parts; the paper's rewards compare characters (after Unicode NFKC).
+    Silence on a statement is shown by any sentence that comes close to it; over ContractNLI, whose labels of silence carry no evidence, by three of the nearest passages and a sentence
     that comes closest. Such evidence is at hand for every statement, so its share counts a third there (the oracle earns
     .40 on such a task). Of a reason it is checked that it is given and that the words that it quotes exist.
 
@@ -234,27 +234,28 @@ class ClaimCheckEnv(Env[ClaimTask]):
 
     def score(self) -> RewardReport:
         """Return the report: the submission scored against gold, with credit for the spans that earned each share."""
-        submission, task, rubric = self.state.submission, self.task, self.config.rubric
-        example, turns, offline = task.example, self.episode.turns, self.config.offline
+        episode, submission, rubric = self.episode, self.state.submission, self.config.rubric
+        task, turns, offline = episode.task, episode.turns, self.config.offline
         # Passages that the policy had seen when it submitted: not those opened in the same message.
         read_ids = [id_ for id_, turn in self.state.read.items() if turn < len(turns) - 1 or offline]
         score = NO_SUBMISSION
         spans: tuple[SpanCredit, ...] = ()
         if submission is not None:
-            rules, stakes = self.config.scoring_rules, self.tasks.stakes
-            score = score_submission(submission, task.gold, task.text_of, read_ids, rules, stakes)
+            score = score_submission(
+                submission, task.gold, task.text_of, read_ids, self.tasks.rules, self.tasks.stakes
+            )
             opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
             shares = rubric.shares(score.components, score.gates)
-            spans = span_credits(shares, score, task.gold, opened, self.episode.messages, turns[-1].message)
+            spans = span_credits(shares, score, task.gold, opened, episode.messages, turns[-1].message)
         metrics = {
-            "gold_verdict": example.verdict,
+            "gold_verdict": task.example.verdict,
             "verdict": (submission or {}).get("final_verdict"),
             "read": read_ids,
             "cited": list(score.cited),
-            "gold_evidence": list(example.gold_ids or example.nearest),
+            "gold_evidence": list(task.gold_evidence),
             "gates": dict(score.gates),
-            "domain": example.domain,
-            "corruption": "+".join(dict.fromkeys(claim.corruption for claim in example.claims)),
+            "domain": task.example.domain,
+            "corruption": task.corruption,
         }
         return rubric.report(score.components, score.gates, spans=spans, metrics=metrics)
 

@@ -47,11 +47,14 @@ def play_oracle(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[
     """Read and cite the gold evidence by its ids, whether or not a tool has shown them."""
     task, rules = env.task, env.config.scoring_rules
     example = task.example
-    # The paper's rewards count a passage that shows the silence of one statement against the evidence of another.
-    shows_silence = "statements" in env.config.rubric.weights or not example.gold_ids
+    # The paper's rewards score the answer as a whole: a passage that shows the silence of one statement counts against the
+    # evidence of another, and of an answer without evidence the sentences nearest to all of it show the silence.
+    by_statement = "statements" in env.config.rubric.weights
+    shows_silence = by_statement or not example.gold_ids
+    golds = task.gold.statements if by_statement else [task.gold] * len(example.claims)
     evidence = [
-        _gold_evidence(task, claim, statement, rules) if claim.facts or shows_silence else ([], ())
-        for claim, statement in zip(example.claims, task.gold.statements, strict=True)
+        _gold_evidence(task, claim, gold, rules) if claim.facts or shows_silence else ([], ())
+        for claim, gold in zip(example.claims, golds, strict=True)
     ]
     if not brief.is_offline and brief.turns > 1:  # one passage a turn if possible
         ids = list(dict.fromkeys(id_ for cited, _ in evidence for id_ in cited))
@@ -69,14 +72,14 @@ def play_oracle(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[
 
 
 def _gold_evidence(
-    task: ClaimTask, claim: GoldClaim, statement: ClaimGold, rules: QuoteRules
+    task: ClaimTask, claim: GoldClaim, gold: ClaimGold, rules: QuoteRules
 ) -> tuple[list[str], Sequence[GoldFact]]:
     """Return the ids to cite and the facts to quote; of a silence without facts, the nearest passages and sentence."""
-    if claim.facts or not statement.nearest_sentences:
+    if claim.facts or not gold.nearest_sentences:
         return list(dict.fromkeys(fact.passage for fact in claim.facts)), claim.facts
-    nearest = task.example.nearest or [fact.passage for fact in statement.nearest_sentences]
+    nearest = task.example.nearest or [fact.passage for fact in gold.nearest_sentences]
     ids = list(dict.fromkeys(nearest))[: rules.silence_passages]
-    return ids, [fact for fact in statement.nearest_sentences if fact.passage == ids[0]][:1]
+    return ids, [fact for fact in gold.nearest_sentences if fact.passage == ids[0]][:1]
 
 
 def _gold_entries(

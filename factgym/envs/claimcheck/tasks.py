@@ -109,12 +109,23 @@ def _one_silent_passage(rules: QuoteRules) -> QuoteRules:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTask(ItemTask):
-    """One answer to check, its gold, and the library that the episode searches."""
+    """One answer to check, its gold, and the library that the episode searches.
+
+    gold_evidence: ids of the gold passages, or else of the nearest. corruption: the operators that made the answer.
+    """
 
     id: str
     example: ClaimExample
     gold: ClaimGold
     library: PassageLibrary = field(compare=False)
+    gold_evidence: tuple[str, ...] = field(init=False, compare=False)
+    corruption: str = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        example = self.example
+        corruption = "+".join(dict.fromkeys(claim.corruption for claim in example.claims))
+        object.__setattr__(self, "gold_evidence", example.gold_ids or example.nearest)
+        object.__setattr__(self, "corruption", corruption)
 
     def text_of(self, passage_id: str) -> str | None:
         """Return a passage's text as the policy sees it, None for an unknown id."""
@@ -142,6 +153,8 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         counts = Counter(example.verdict for example in examples) if is_annotated else {}
         self.stakes = chance_stakes(counts, config.scoring_rules) if is_annotated else GUESS
         """What a right and a wrong label are worth."""
+        self.rules = config.scoring_rules
+        """`ClaimCheckConfig.scoring_rules`; task sets are shared by configurations of the same rules."""
 
     @classmethod
     def of(cls, config: ClaimCheckConfig) -> ClaimTaskSet:
@@ -149,6 +162,7 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         key = (
             *("claimcheck", config.source, config.chosen_split, config.size, path and path.resolve(), config.seed),
             *(config.haystack, config.balance, setting_key(config.index), setting_key(config.index_options or {})),
+            config.rules,
         )
         return shared(key, lambda: cls(load_examples(config), config))
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from factgym.corpora.markdown import LOST_TEXT
 from factgym.corpora.sentences import sentences
-from factgym.generators.perturbations.grammar import Cues, strip_full_stop
+from factgym.generators.perturbations.grammar import BASE_OF_THIRD, Cues, strip_full_stop
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.grammar import capitalise
 
@@ -35,6 +35,7 @@ _LATE_POINTER = re.compile(r".* (?:it|them|that \w+)\.$")
 """A short sentence that ends in a pronoun or "that …": its noun is in another one ("In some cases, we may require it.")."""
 _SHORT = 12
 _STEM = 4
+_WORD = re.compile(r"[\w’']+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,17 @@ def is_usable(sentence: str) -> bool:
         and not _CUES.outward.search(body)
         and not _CUES.defines.search(body)
         and bool(_CUES.finite_verb.search(body))
+        and not _is_fragment(body)
     )
+
+
+def _is_fragment(body: str) -> bool:
+    """Whether all finite verbs are those of a relative or other subordinate clause, and no such clause opens the text."""
+    if _CUES.opens_clause.match(body) or _CUES.full_verb.search(body):
+        return False
+    body = body.partition(", provided")[0]
+    words = (match for match in _WORD.finditer(body) if match[0] in BASE_OF_THIRD or _CUES.finite.fullmatch(match[0]))
+    return all(_CUES.opened_clause.search(body[: word.start()]) for word in words)
 
 
 def _lacks_antecedent(sentence: str) -> bool:
@@ -116,7 +127,9 @@ def _is_well_formed(sentence: str) -> bool:
         or _CUES.not_prose.search(sentence)
     ):
         return False
-    if _CUES.glued.match(sentence) or _CUES.enumerated.search(sentence) or _CUES.personal.search(sentence):
+    if _CUES.glued.match(sentence) or _CUES.slip.search(sentence):
+        return False
+    if _CUES.enumerated.search(sentence) or _CUES.personal.search(sentence):
         return False
     balanced = sentence.count("(") == sentence.count(")") and sentence.count("“") == sentence.count("”")
     shouted = sum(word.isupper() and len(word) > 3 for word in words) * 3 > len(words)
@@ -204,7 +217,11 @@ def _trailing_clause(pattern: re.Pattern[str], body: str) -> Clause | None:
     if len(matches) != 1:
         return None
     match = matches[0]
-    main, text = body[: match.start()].rstrip(" ,"), match["clause"].rstrip(")")
+    main, text = body[: match.start()].rstrip(" ,"), match["clause"]
+    if match["lead"].endswith("("):
+        text = text.removesuffix(")")
+    if not _is_balanced(text):
+        return None
     if (_CUES.lists.search(text) and "," in main) or not is_full_sentence(main) or _CUES.not_a_condition.search(main):
         return None
     if _CUES.carries_on.search(text) or main.startswith(("Except", "If", "Unless")):

@@ -243,9 +243,12 @@ def lowercase_opening(text: str, names: list[Span], source: str) -> str | None:
     second = text[len(word) :].lstrip()[:1]
     if second.isupper() and word.lower() not in BEFORE_NAMES:
         return None
-    if word.lower() in FUNCTION_WORDS or re.search(rf"(?<![\w.?!:] ){re.escape(word.lower())}\b", source):
+    if word.lower() in FUNCTION_WORDS:
         return text[0].lower() + text[1:]
-    return None
+    small = re.search(rf"(?<!\w)(?<![.?!:] ){re.escape(word.lower())}\b", source)
+    # A defined term, such as a contract's "Customer", keeps its capital though the word occurs without it too.
+    is_term = re.search(rf"(?<=[a-z,;] ){re.escape(word)}\b", source)
+    return text[0].lower() + text[1:] if small and not is_term else None
 
 
 def prepend_phrase(text: str, phrase: str, names: list[Span], source: str) -> str | None:

@@ -62,9 +62,15 @@ def _modals(sentence: str) -> Iterator[_Modal]:
         force = _FORCE[phrase]
         if verb in ("not", "only", "also", "be", "have", "always", "never") and not (verb == "be" and force == "duty"):
             continue
-        if verb.endswith("ly") or (force in ("permission", "ability", "ban", "inability") and verb in _NOT_AN_ACT):
+        if (
+            verb.endswith("ly")
+            or verb in ("under", "in", "at", "for", "on", "with", "without", "by")
+            or (force in ("permission", "ability", "ban", "inability") and verb in _NOT_AN_ACT)
+        ):
             continue
-        if force in ("permission", "advice", "warning", "ban") and not _CUES.agent.search(subject):
+        # A step that "is required to" reach something has no duty.
+        is_result = phrase.endswith("required to") and not subject.split()[-1][0].isupper()
+        if (is_result or force in ("permission", "advice", "warning", "ban")) and not _CUES.agent.search(subject):
             continue
         # What "should" happen to somebody is expected, not advised.
         if force == "advice" and verb in _EXPECTED:

@@ -430,7 +430,12 @@ def change_frequency(statement: Statement) -> Edit | NoEdit:
     if match["adverb"]:
         options = [adverb for adverb in _ADVERBS[:-1] if adverb != match["adverb"]]
     else:
-        options = [f"{match['each']} {rate}" for rate in _RATES if rate != match["rate"]]
+        # "Thirteen days a year" are not thirteen days a day.
+        options = [
+            f"{match['each']} {rate}"
+            for rate in _RATES
+            if rate != match["rate"] and f"{rate}s" not in statement.text[: match.start()]
+        ]
     options = [option for option in options if not statement.mentions(option)]
     if not options:
         return NoEdit("no_donor")

@@ -72,7 +72,8 @@ def reverse(statement: Statement) -> Edit | NoEdit:
         return NoEdit()
     for edits in (_without_negation(sentence), _with_negation(sentence)):
         for edit in edits:
-            if in_main_clause(sentence[: edit.start]):
+            before = sentence[: edit.start]
+            if in_main_clause(before) and not _CUES.contact_clause.search(before):
                 return edit
     return NoEdit()
 

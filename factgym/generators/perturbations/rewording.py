@@ -114,7 +114,7 @@ def name_source(sentence: str, title: str, rng: random.Random) -> str:
         opening = rng.choice(_LEAD_INS).format(title=format_title(title))
         if rng.random() < _LEAD_SHARE:
             return capitalise(opening) + sentence[0].lower() + sentence[1:]
-    if not sentence.endswith(".") or sentence.endswith(".."):
+    if not sentence.endswith(".") or sentence.endswith("..") or _CUES.names_source.search(sentence):
         return sentence
     return f"{strip_full_stop(sentence)}, {rng.choice(_TAILS).format(title=format_title(title))}."
 

@@ -80,12 +80,11 @@ def read_entries(
             text = texts[id_] = text_of(id_)
             if text is not None and id_ in read:
                 sources[id_] = text
+        matched: list[tuple[str, QuoteMatch | None]] = []
         quotes = claim.get("quote", "")
-        matched = [
-            (key, _match_quote(quote, key if key.isascii() else fold(key), sources, rules))
-            for quote in ([quotes] if isinstance(quotes, str) else quotes)
-            if (key := " ".join(quote.split()))
-        ]
+        for quote in [quotes] if isinstance(quotes, str) else quotes:
+            if key := " ".join(quote.split()):
+                matched.append((key, _match_quote(quote, key if key.isascii() else fold(key), sources, rules)))
         entries.append(Entry(claim, texts, sources, matched))
     return entries
 
@@ -148,18 +147,18 @@ class Evidence(NamedTuple):
         """Join entries. A repeated quote counts once, so that repeating a true one does not make up for a false one."""
         texts: dict[str, str | None] = {}
         counted: dict[str, str] = {}
-        valid: dict[str, bool] = {}
+        keys, false_keys = set(), set()
         matches: dict[tuple[str, str], QuoteMatch] = {}
-        for entry in entries:
-            texts.update(entry.texts)
-            counted.update(entry.sources)
-            for key, match in entry.quotes:
-                if match is None:
-                    valid[key] = False
-                    continue
-                valid[key] = valid.get(key, True) and (match.is_verbatim or not verbatim)
-                matches.setdefault((key, match.passage), match)
-        quote = sum(valid.values()) / len(valid) if valid else 0.0
+        for _, entry_texts, sources, quotes in entries:
+            texts.update(entry_texts)
+            counted.update(sources)
+            for key, match in quotes:
+                keys.add(key)
+                if match is not None:
+                    matches.setdefault((key, match.passage), match)
+                if match is None or (verbatim and not match.is_verbatim):
+                    false_keys.add(key)
+        quote = (len(keys) - len(false_keys)) / len(keys) if keys else 0.0
         invented = list(texts.values()).count(None)
         return cls(tuple(counted), invented, list(matches.values()), quote, texts, verbatim)
 
@@ -169,8 +168,7 @@ def evidence_f1(counted: Collection[str], invented: int, gold: ClaimGold, rules:
 
     One that was not read is ignored in the paper's components, and statement by statement counted as if it were invented.
     """
-    passages = gold.passages or gold.nearest
-    correct = len(passages.intersection(counted))
+    correct = len(gold.evidence.intersection(counted))
     if not correct:
         return 0.0
     required = len(gold.passages) or max(1, min(rules.silence_passages, len(gold.nearest)))
@@ -182,33 +180,40 @@ def evidence_f1(counted: Collection[str], invented: int, gold: ClaimGold, rules:
 def coverage(evidence: Evidence, gold: ClaimGold, rules: QuoteRules) -> float:
     """C: the share of the gold facts that the quotes cover, reduced for quotes far longer than the facts."""
     quoted: dict[str, list[Range]] = {}
-    for match in evidence.matches:
-        if match.is_verbatim or not evidence.verbatim:
-            quoted.setdefault(match.passage, []).append((match.start, match.end))
-    # The union of the quotes, so that a character that is quoted twice counts once. Of the sentences that show a silence
-    # any one suffices.
-    merged = {passage: ranges if len(ranges) == 1 else merge_ranges(ranges) for passage, ranges in quoted.items()}
-    covered = []
-    for fact in gold.facts or gold.nearest_sentences:
-        ranges = quoted.get(fact.passage)
+    for _, passage, start, end, is_verbatim in evidence.matches:
+        if is_verbatim or not evidence.verbatim:
+            quoted.setdefault(passage, []).append((start, end))
+    length = covered = expected = 0
+    # The union of the quotes, so that a character that is quoted twice counts once.
+    for passage, ranges in quoted.items():
+        if len(ranges) > 1:
+            quoted[passage] = ranges = merge_ranges(ranges)
+        for start, end in ranges:
+            length += end - start
+    for fact in gold.quotable:
+        ranges = quoted.get(fact.passage)  # type: ignore[assignment]  # None where nothing was quoted
         # Most quotes are a fact as it is.
-        if ranges and ((fact.start, fact.end) in ranges or _is_covered(fact, merged[fact.passage], evidence, rules)):
-            covered.append(fact)
+        if ranges and ((fact.start, fact.end) in ranges or _is_covered(fact, ranges, evidence, rules)):
+            covered += 1
+            expected += fact.end - fact.start
     if not covered:
         return 0.0
-    share = len(covered) / len(gold.facts) if gold.facts else 1.0
-    length = sum([end - start for ranges in merged.values() for start, end in ranges])
-    expected = sum([fact.end - fact.start for fact in gold.facts or covered])
+    # Of the sentences that show a silence any one suffices.
+    share = 1.0
+    if gold.facts:
+        share = covered / len(gold.facts)
+        expected = sum([fact.end - fact.start for fact in gold.facts])
     return share * min(1.0, (rules.allowance_factor * expected + rules.allowance_chars) / length)
 
 
 def _is_covered(fact: GoldFact, ranges: Sequence[Range], evidence: Evidence, rules: QuoteRules) -> bool:
     """Whether disjoint ranges of its passage cover enough of a fact."""
-    if overlap(ranges, (fact.start, fact.end)) >= rules.fact_share * (fact.end - fact.start):
+    first, last = fact.start, fact.end
+    if overlap(ranges, (first, last)) >= rules.fact_share * (last - first):
         return True
     # A sentence may occur twice in a passage, and a quote matches its first occurrence.
     text = evidence.texts[fact.passage] or ""
-    return any(text[fact.start : fact.end] in text[start:end] for start, end in ranges)
+    return any(text[first:last] in text[start:end] for start, end in ranges)
 
 
 def merge_ranges(ranges: Sequence[Range]) -> list[Range]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
@@ -20,6 +20,9 @@ class ClaimGold:
 
     passages: ids that hold gold facts. nearest, nearest_sentences: where the documents are silent, passages where one would
     expect a fact, and sentences close to the answer, of which each shows it. unsupported_spans: ranges of `answer`.
+
+    Derived: evidence, the passages or else the nearest ones; quotable, the facts or else the nearest sentences; shown_by,
+    ids of the passages that decide the statements.
     """
 
     verdict: str
@@ -30,11 +33,15 @@ class ClaimGold:
     unsupported_spans: tuple[Range, ...]
     nearest_sentences: tuple[GoldFact, ...] = ()
     statements: tuple[ClaimGold, ...] = ()
+    evidence: frozenset[str] = field(init=False, repr=False, compare=False)
+    quotable: tuple[GoldFact, ...] = field(init=False, repr=False, compare=False)
+    shown_by: frozenset[str] = field(init=False, repr=False, compare=False)
 
-    @property
-    def shown_by(self) -> frozenset[str]:
-        """Ids of the passages that decide the statements."""
-        return frozenset().union(*(statement.passages | statement.nearest for statement in self.statements))
+    def __post_init__(self) -> None:
+        shown_by = frozenset[str]().union(*(statement.passages | statement.nearest for statement in self.statements))
+        object.__setattr__(self, "evidence", self.passages or self.nearest)
+        object.__setattr__(self, "quotable", self.facts or self.nearest_sentences)
+        object.__setattr__(self, "shown_by", shown_by)
 
 
 def gold_of(example: ClaimExample) -> ClaimGold:

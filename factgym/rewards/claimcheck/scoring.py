@@ -28,17 +28,18 @@ cited, and a sentence that comes close to the answer quoted, or a verdict of sil
 
 The default, `judged`, is ours too, as v2 looks at the final verdict alone. It scores statement by statement:
 
-    judged = .05 J + .15 G + .35 A + .30 D + .10 S · G + .05 R
+    judged = .05 J + .15 G + .35 A + .30 D + .10 M · G + .05 R
 
     G grounding   mean over the statements of E · Q · C of the statement's own entries
     A statements  mean of E · Q · C times +1 for the right status and -1/3 for a wrong one: 0 at chance level
     D judgement   G times +1 for the right final verdict and -1/4 otherwise: 0 at chance level
+    M marked      S, but for typographic marks
     R reason      share of the statements with the right status, evidence and a reason that holds
 
 An entry belongs to the statement with which it shares most words, if it shares half of them; entries that disagree have a
-wrong status, those that belong to none count as further statements without credit. A quote may have a keyboard's
-quotation marks, apostrophes and hyphens for typographic ones and the other way round (`plain_marks`), as models write
-them so; nothing else in it may differ, and the paper's components compare as ever. A final verdict counts if it follows
+wrong status, those that belong to none count as further statements without credit. A quote and an unsupported span may have
+a keyboard's quotation marks, apostrophes and hyphens for typographic ones and the other way round (`plain_marks`), as models
+write them so; nothing else may differ, and the paper's components compare as ever. A final verdict counts if it follows
 from the statuses (`final_verdict`). Of a reason its presence and its quotations are checked.
 
 Chosen on 200 tasks of train splits; the guide has the numbers. Losses at the odds of a guess make its expected value zero;
@@ -49,11 +50,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
@@ -78,7 +79,7 @@ from factgym.rewards.rubric import Rubric
 
 COMPONENTS = (
     *("json", "verdict", "evidence", "quote", "coverage", "span", "guard"),
-    *("grounding", "statements", "judgement", "reason"),
+    *("grounding", "statements", "judgement", "marked", "reason"),
 )
 GATES = ("evidence_weight", "validity", "grounding")
 """W_E of the gated reward, E · Q · C of v2, and G of the judged reward."""
@@ -92,8 +93,8 @@ V2 = Rubric(
 )
 JUDGED = Rubric(
     "judged",
-    {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "span": 0.10, "reason": 0.05},
-    {"span": "grounding"},
+    {"json": 0.05, "grounding": 0.15, "statements": 0.35, "judgement": 0.30, "marked": 0.10, "reason": 0.05},
+    {"marked": "grounding"},
 )
 JUDGED_WITHOUT_SPANS = Rubric(
     "judged", {"json": 0.05, "grounding": 0.15, "statements": 0.40, "judgement": 0.35, "reason": 0.05}
@@ -146,8 +147,7 @@ def chance_stakes(counts: Mapping[str, int], rules: QuoteRules) -> Stakes:
     return Stakes(other, other, labels)
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimScore:
+class ClaimScore(NamedTuple):
     """Components and gates, each in [0, 1]; `statements` and `judgement` are negative where wrong ones prevail.
 
     cited: ids as submitted. counted: those that exist and were read. quotes: the valid ones.
@@ -177,7 +177,10 @@ def score_submission(
         return NO_SUBMISSION
     entries = read_entries(submission, text_of, frozenset(read), rules)
     evidence = Evidence.of(entries, verbatim=True)
-    span, is_marked = _span_f1(submission["claims"], gold)
+    claims = submission["claims"]
+    span, is_marked = _span_f1(claims, gold)
+    marked_texts = "".join([text for claim in claims for text in (claim["claim"], claim.get("unsupported_span", ""))])
+    is_ascii = gold.answer.isascii() and marked_texts.isascii()
     is_correct = submission["final_verdict"] == gold.verdict
     # The last entry is `evidence_used`, which is about no statement.
     by_statement = _score_statements(submission, entries[:-1], gold, rules, stakes)
@@ -188,6 +191,7 @@ def score_submission(
         "quote": evidence.quote,
         "coverage": coverage(evidence, gold, rules),
         "span": span,
+        "marked": span if is_ascii else _span_f1(claims, gold, plain_marks)[0],
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
@@ -223,8 +227,7 @@ def _score_statements(
         factors = [stakes.labels.get(status, stakes.status) for status in given] or [stakes.status]
         statuses += share * (factors[0][0] if is_right else min([loss for _, loss in factors]))
         if is_right and share:
-            texts = [statement.answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
-            reasons += all(_reason_holds(entry.claim.get("reason", ""), texts) for entry in group)
+            reasons += _reasons_hold(group, statement.answer, evidence)
     total = len(gold.statements) + unmatched
     stated = final_verdict([entry.claim["status"] for entry in entries])
     is_right = submission["final_verdict"] == gold.verdict == stated
@@ -258,9 +261,9 @@ def _match_statements(entries: Sequence[Entry], statements: Sequence[ClaimGold])
         else:
             overlaps = [_word_f1(own, expected) for expected in words]
             best = overlaps.index(max(overlaps))
-        if own and len(own & words[best]) >= _SAME_STATEMENT * len(own):
+        if own and (own is words[best] or len(own & words[best]) >= _SAME_STATEMENT * len(own)):
             groups[best].append(entry)
-            joined[best] |= own
+            joined[best] = joined[best] | own if joined[best] else own
         else:
             unmatched.add(fold(entry.claim["claim"]))
     for number, group in enumerate(groups):
@@ -282,14 +285,22 @@ def _word_bag(text: str) -> frozenset[tuple[str, int]]:
 
 
 def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int]]) -> float:
-    shared = len(first & second)
+    shared = len(first) if first is second else len(first & second)
     return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
 
-def _reason_holds(reason: str, texts: Sequence[str]) -> bool:
-    """Whether a reason is given and its words in quotation marks occur in one of the texts, ignoring case."""
-    quoted = [_fold_case(words).strip(" .,;:!?…") for words in _QUOTED_WORDS.findall(reason)]
-    return bool(reason.strip()) and all(any(words in _fold_case(text) for text in texts) for words in quoted)
+def _reasons_hold(group: Sequence[Entry], answer: str, evidence: Evidence) -> bool:
+    """Whether each entry has a reason, and words in quotation marks occur in answer or evidence, ignoring case."""
+    for entry in group:
+        reason = entry.claim.get("reason", "")
+        if not reason.strip():
+            return False
+        for quoted in _QUOTED_WORDS.findall(reason):
+            words = _fold_case(quoted).strip(" .,;:!?…")
+            texts = [answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
+            if not any(words in _fold_case(text) for text in texts):
+                return False
+    return True
 
 
 @lru_cache(maxsize=2048)
@@ -297,26 +308,29 @@ def _fold_case(text: str) -> str:
     return fold(plain_marks(text)).casefold()
 
 
-def _span_f1(claims: Sequence[Mapping[str, Any]], gold: ClaimGold) -> tuple[float, bool]:
+def _span_f1(
+    claims: Sequence[Mapping[str, Any]], gold: ClaimGold, written: Callable[[str], str] = str
+) -> tuple[float, bool]:
     """S: F1 over characters of the answer between marked and gold spans, and whether any marked span is in the answer.
 
-    A marked span that is not in the answer lowers precision by its whole length.
+    A marked span that is not in the answer lowers precision by its whole length. written: applied to all texts before they
+    are compared; it keeps their lengths.
     """
     ranges: list[Range] = []
+    answer = written(gold.answer)
     invented = 0
     for claim in claims:
-        span = claim.get("unsupported_span", "").strip()
+        span = written(claim.get("unsupported_span", "").strip())
         if not span:
             continue
         # Inside the claim's own text if it is there, else the first occurrence in the answer.
-        claim_range = find_quote(claim["claim"], gold.answer)
-        inside = find_quote(span, gold.answer[slice(*claim_range)]) if claim_range else None
-        if claim_range is not None and inside is not None:
-            ranges.append((claim_range[0] + inside[0], claim_range[0] + inside[1]))
-        elif (located := find_quote(span, gold.answer)) is not None:
-            ranges.append(located)
-        else:
+        claim_range = find_quote(written(claim["claim"]), answer)
+        located = find_quote(span, answer, *claim_range) if claim_range else None
+        located = located or find_quote(span, answer)
+        if located is None:
             invented += len(span)
+        else:
+            ranges.append(located)
     marked = merge_ranges(ranges)
     length = sum(end - start for start, end in marked) + invented
     if not gold.unsupported_spans:
@@ -348,7 +362,7 @@ def span_credits(
     uncredited = dict(shares)
     # Grounding is earned by reading and quoting alike.
     uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2
-    for name, correct in (("evidence", gold.passages or gold.nearest), ("read", gold.shown_by)):
+    for name, correct in (("evidence", gold.evidence), ("read", gold.shown_by)):
         readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
         if readers and (share := uncredited.pop(name, 0.0)):
             each = share / len(readers)
@@ -356,8 +370,9 @@ def span_credits(
     located = [(match.is_verbatim, in_json(match.quote, text)) for match in score.quotes]
     for names, verbatim in ((("quote", "coverage"), True), (("quoted",), False)):
         ranges = [span for is_verbatim, span in located if span and (is_verbatim or not verbatim)]
-        if ranges:
-            each = sum([uncredited.pop(name, 0.0) for name in names]) / len(ranges)
-            spans += [SpanCredit(submission, start, end, each) for start, end in ranges if each]
-    spans.append(SpanCredit(submission, 0, len(text), sum(uncredited.values())))
-    return tuple(credit for credit in spans if credit.value)
+        if ranges and (share := sum([uncredited.pop(name, 0.0) for name in names])):
+            each = share / len(ranges)
+            spans += [SpanCredit(submission, start, end, each) for start, end in ranges]
+    if rest := sum(uncredited.values()):
+        spans.append(SpanCredit(submission, 0, len(text), rest))
+    return tuple(spans)

@@ -64,8 +64,9 @@ _MAX_ENTRIES = 64
 
 def _words(text: str) -> list[str]:
     """Return the folded words of a text."""
-    text = _drop_tags(text)
-    return _ASCII_WORD.findall(text.lower()) if _has_ascii_words(text) else _word_offsets(text)[0]
+    if text.isascii() and "B-" not in text:  # most texts of an entry
+        return _ASCII_WORD.findall(text.lower())
+    return _word_offsets(text)[0]
 
 
 def _word_offsets(text: str) -> tuple[list[str], list[int]]:
@@ -157,7 +158,11 @@ class WordText:
         return occurrences
 
 
-@lru_cache(maxsize=512)  # the G outputs of a group share claim and source
+_TASKS = 1024
+"""Claims and sources that are kept as words, of some 30 kB each: the outputs of a group, and of a batch, share them."""
+
+
+@lru_cache(maxsize=_TASKS)
 def _folded_claim(text: str) -> WordText:
     return WordText.of(_words(text))
 
@@ -206,7 +211,7 @@ def _words_between(offsets: list[int], part: Range) -> range:
     return range(bisect_left(offsets, part[0]), bisect_left(offsets, part[1]))
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=_TASKS)
 def _folded_source(source: str, claim: str, evidence: tuple[Range, ...], with_nearest: bool) -> _Source:
     words, offsets = _word_offsets(source)
     text = WordText.of(words)
@@ -239,7 +244,9 @@ def _read_entries(entries: list[Any], part_key: str, quote_key: str) -> list[_En
     read = []
     for entry in entries[:_MAX_ENTRIES]:
         data = entry if isinstance(entry, dict) else None
-        part, quote = (text_in(data, part_key).strip(), text_in(data, quote_key).strip()) if data else ("", "")
+        part, quote = (data.get(part_key), data.get(quote_key)) if data else ("", "")
+        part = part.strip() if isinstance(part, str) else ""
+        quote = quote.strip() if isinstance(quote, str) else ""
         read.append(_Entry(data, part, quote, _phrase(part), _phrase(quote)))
     return read
 
@@ -317,14 +324,14 @@ def _coverage(counted: _Counted, claim: WordText, rules: SevaRules) -> float:
 def _share_new(entries: list[_Entry], total: int, claim: WordText, source: _Source) -> float:
     """Return the share of the entries that name a word of the claim, or a content word of the source, for the first time."""
     # Novelty by coverage: wording is free, so a repetition shows in what an entry is about and not in how it reads.
-    named, count = set[int | str](), 0
+    named, quoted, count = set[int](), set[str](), 0
     for _, _, quote, part_phrase, quote_phrase in entries:
-        words: set[int | str] = set(_named_words(part_phrase.joined, claim) or _indices(claim, part_phrase.keys))
-        if quote != NOT_FOUND:
-            words |= source.text.vocabulary & quote_phrase.keys
-        if not words <= named:
+        part_words = _named_words(part_phrase.joined, claim) or _indices(claim, part_phrase.keys)
+        source_words = source.text.vocabulary & quote_phrase.keys if quote != NOT_FOUND else frozenset[str]()
+        if not (named.issuperset(part_words) and quoted >= source_words):
             count += 1
-            named |= words
+            named.update(part_words)
+            quoted |= source_words
     return count / total if total else 1.0
 
 
