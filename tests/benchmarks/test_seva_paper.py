@@ -216,4 +216,5 @@ def test_the_speed_report_has_a_line_for_json_alone():
         "process reward",
         "process reward with its report",
         "grounded reward",
+        "grounded reward, of known claims",
     ]
