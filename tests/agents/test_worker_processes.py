@@ -154,7 +154,7 @@ def test_settings_that_cannot_be_sent_or_built_are_named(policy, tmp_path):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
 def test_a_command_that_is_stopped_ends_its_workers_and_is_continued(policy, tmp_path, number, code):
     marks = tmp_path / "marks"
-    command = [sys.executable, "-m", "factgym.cli.main", "eval", ENV, "--agent", policy, "-n", "24"]
+    command = [sys.executable, "-m", "factgym.cli.main", "eval", ENV, "--agent", policy, "-n", "36"]
     command += ["--workers", "2", "--concurrency", "4", "--out", str(tmp_path / "run"), "--set", "max_turns=2"]
     command += ["--agent-set", f"folder={marks}", "--resume", "--agent-set", "seconds=0.2"]
     with (tmp_path / "log").open("wb") as log:
@@ -174,10 +174,10 @@ def test_a_command_that_is_stopped_ends_its_workers_and_is_continued(policy, tmp
         assert process.wait(60) == code, (tmp_path / "log").read_text()
     wait_for(lambda: not any(map(alive, pids(tmp_path))))
     before = file.read_bytes().splitlines(keepends=True)
-    assert 0 < len(before) < 24
+    assert 0 < len(before) < 36
     subprocess.run(command, cwd=tmp_path, check=False, capture_output=True)
     after = file.read_bytes().splitlines(keepends=True)
-    assert len(after) == 24
+    assert len(after) == 36
     assert after[: len(before) - 1] == before[:-1]
 
 
