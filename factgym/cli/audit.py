@@ -60,9 +60,10 @@ def _audit(environment: Env[Any], n: int, seed: int) -> bool:
     from rich.progress import Progress
 
     from factgym.benchmarks.audit import render_audit, run_audit
+    from factgym.cli.display import RepeatedTracebacks
 
     console = Console(highlight=False)
-    with Progress(console=console, transient=True) as progress:
+    with RepeatedTracebacks(), Progress(console=console, transient=True) as progress:
         bar = progress.add_task("playing", total=None)
         audit_result = run_audit(
             environment,
@@ -93,9 +94,10 @@ def _search(
     from factgym.benchmarks.search.certificate import certificate
     from factgym.benchmarks.search.render import render_search
     from factgym.benchmarks.search.run import run_search
+    from factgym.cli.display import RepeatedTracebacks
 
     console = Console(highlight=False)
-    with Progress(console=console, transient=True) as progress:
+    with RepeatedTracebacks(), Progress(console=console, transient=True) as progress:
         bar = progress.add_task("searching", total=budget)
         first: tuple[Strategy, ...] = ()
         if attacker is not None:

@@ -148,7 +148,7 @@ class RepeatedTracebacks(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.counts: Counter[str] = Counter()
-        self._logger = logging.getLogger("factgym.agents.rollout.engine")
+        self._loggers = [logging.getLogger(name) for name in ("factgym.agents.rollout.engine", "factgym.core.env")]
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a record has no traceback, or one that was not logged yet."""
@@ -165,11 +165,13 @@ class RepeatedTracebacks(logging.Filter):
                 yield f"The same traceback came {count:,} times: {text.strip().splitlines()[-1][:_MAX_ERROR_CHARS]}"
 
     def __enter__(self) -> Self:
-        self._logger.addFilter(self)
+        for logger in self._loggers:
+            logger.addFilter(self)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._logger.removeFilter(self)
+        for logger in self._loggers:
+            logger.removeFilter(self)
 
 
 Stop = BaseException | None

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import traceback
 from pathlib import Path
 
 import typer
@@ -68,30 +66,10 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
         raise typer.Exit
 
 
-class FirstTraceback(logging.Filter):
-    """Let a traceback through once a line of code: a fault of an environment comes back in each of thousands of episodes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lines: set[tuple[str, int | None]] = set()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record has no traceback, or its first from this line."""
-        frames = traceback.extract_tb(record.exc_info[2]) if record.exc_info else []
-        line = (frames[-1].filename, frames[-1].lineno) if frames else None
-        if line is None:
-            return True
-        is_new = line not in self._lines
-        self._lines.add(line)
-        return is_new
-
-
 def main() -> None:
     """Entry point of the `factgym` command. Modules of the working directory can be named, as in `module:env-id`."""
     if str(Path.cwd()) not in sys.path and "" not in sys.path:
         sys.path.append(str(Path.cwd()))
-    if logging.lastResort is not None:
-        logging.lastResort.addFilter(FirstTraceback())
     try:
         app()
     except FactgymError as error:

@@ -38,9 +38,10 @@ def validate(
 
     from factgym.benchmarks.validation import render_validation, write_validation
     from factgym.benchmarks.validation import validate as run_validation
+    from factgym.cli.display import RepeatedTracebacks
 
     config = parse_settings(settings, split=split, reward=reward, path=path)
-    with Status("validating", console=Console(stderr=True)) as status:
+    with RepeatedTracebacks(), Status("validating", console=Console(stderr=True)) as status:
         validation = run_validation(
             env, config, n=n, budget=budget, seed=seed, oracle_share=oracle, on_check=lambda name: status.update(name)
         )

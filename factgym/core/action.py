@@ -81,8 +81,7 @@ def parse_action(
 
     tags: `<tag>text</tag>` calls a tool with one argument; tag -> (tool, argument). implicit: key -> tool; a JSON
     object that names no tool and holds that key is the arguments of the tool. An action above `limits.max_chars` is
-    refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be one, unless the action is one JSON
-    object, in which no tag is looked for.
+    refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be written.
     """
     parser = _ActionParser(limits, tags, implicit)
     return parser.parse_completion(action) if type(action) is str else parser.parse(action)

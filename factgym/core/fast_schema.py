@@ -125,7 +125,7 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test
     """Yield the test of an object's keywords: required names, then each member by its own schema or that of the others."""
     if not any(keyword in schema for keyword in _OBJECT):
         return
-    required = tuple(schema.get("required", ()))
+    required = frozenset(schema.get("required", ()))
     properties = {name: _compile(inner, root) for name, inner in schema.get("properties", {}).items()}
     other = _compile(schema.get("additionalProperties", True), root)
     if other == (_ALL_KINDS, None) and len(properties) < _FEW:
@@ -134,37 +134,31 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Test
         yield _all_members(required, properties, other)
 
 
-def _named_members(required: tuple[str, ...], properties: Mapping[str, tuple[Kinds, Test | None]]) -> Test:
+def _named_members(required: frozenset[str], properties: Mapping[str, tuple[Kinds, Test | None]]) -> Test:
     def test(value: Any) -> bool:
         if type(value) is not dict:
             return True
-        for name in required:
-            if name not in value:
-                return False
         for name, (kinds, inner) in properties.items():
             if name in value:
                 item = value[name]
                 if type(item) not in kinds or (inner is not None and not inner(item)):
                     return False
-        return True
+        return value.keys() >= required
 
     return test
 
 
 def _all_members(
-    required: tuple[str, ...], properties: Mapping[str, tuple[Kinds, Test | None]], other: tuple[Kinds, Test | None]
+    required: frozenset[str], properties: Mapping[str, tuple[Kinds, Test | None]], other: tuple[Kinds, Test | None]
 ) -> Test:
     def test(value: Any) -> bool:
         if type(value) is not dict:
             return True
-        for name in required:
-            if name not in value:
-                return False
         for name, item in value.items():
             kinds, inner = properties.get(name, other)
             if type(item) not in kinds or (inner is not None and not inner(item)):
                 return False
-        return True
+        return value.keys() >= required
 
     return test
 

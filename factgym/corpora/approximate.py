@@ -153,8 +153,9 @@ def build_approximate(
 
     dense: the exact search. clock: seconds, for the times that are reported. report: receives the exact search and every
     setting that was tried. cluster: trains, and adds parts of the vectors that are merged here; its machines see the corpus
-    under the same path. gpu: trains and adds on this machine's GPUs. Returns the setting that is stored: the cheapest which reaches `recall`, or the best. Raises ConfigError for an unknown kind, as `check_gpu`, and
-    where an index exists and `replace` is False.
+    under the same path. gpu: trains and adds on this machine's GPUs. Returns the setting that is stored: the cheapest
+    which reaches `recall`, or the best. Raises ConfigError for an unknown kind, as `check_gpu`, and where an index exists
+    and `replace` is False.
     """
     if kind not in KINDS:
         raise ConfigError(f"no approximate index {kind[:40]!r} (known: {', '.join(KINDS)})")

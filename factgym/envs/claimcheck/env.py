@@ -151,9 +151,10 @@ class ClaimCheckEnv(Env[ClaimTask]):
     A quote has at least 12 characters and at most two sentences, counts once however often it is given, and quoting far
     more than the gold facts hold shrinks coverage. Under "judged" straight quotation marks, apostrophes and hyphens match
     curly ones and dashes, in quotes and in marked parts; the paper's rewards compare characters (after Unicode NFKC).
-    Silence on a statement is shown by any sentence that comes close to it; over ContractNLI, whose labels of silence carry no evidence, by three of the nearest passages and a sentence
-    that comes closest. Such evidence is at hand for every statement, so its share counts a third there (the oracle earns
-    .40 on such a task). Of a reason it is checked that it is given and that the words that it quotes exist.
+    Silence on a statement is shown by any sentence that comes close to it; over ContractNLI, whose labels of silence
+    carry no evidence, by three of the nearest passages and a sentence that comes closest. Such evidence is at hand for
+    every statement, so its share counts a third there (the oracle earns .40 on such a task). Of a reason it is checked
+    that it is given and that the words that it quotes exist.
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
