@@ -42,6 +42,8 @@ _UNIVERSAL_DENIAL = _pattern(("polarity", "universal_denial"), but_not=_DENIES_N
 _NO_DUTY, _OMISSION = _pattern(("modality", "need_not")), _pattern(("polarity", "omission"))
 _LIMITING = _pattern(("polarity", "omission"), ("polarity", "limiting"))
 _SEGMENT_END = re.compile(r"[;:]|,(?!\d)|\b(?:but|while|whereas|although|though|however)\b", re.I)
+_WORD_LIST = re.compile(r"\b\w++(?:, \w++){1,8},? (?:or|nor) \w++")
+_ALTERNATIVES = re.compile(r"\b\w++(?:(?: (?:or|nor) |/)\w++){1,8}")
 _LIGHT = frozenset(token_key(word) for word in PHRASES["polarity"]["light"].split())
 _MIN_SHARE = 0.5
 """Of the words of an affirmation that a sentence denies."""
@@ -67,7 +69,8 @@ class Polarity:
 
     keys: its content words but those that deny, opposites by the name of their pair. core: those that are neither light
     verbs nor part of a time. opposites: pair -> sign of the word. is_denial: whether it denies something; is_universal:
-    of all cases. is_limited: whether a condition or an exception limits it.
+    of all cases. is_limited: whether a condition or an exception limits it. alternatives: the words of each "A or B" that
+    it denies.
     """
 
     keys: frozenset[str]
@@ -76,10 +79,20 @@ class Polarity:
     is_denial: bool
     is_universal: bool
     is_limited: bool
+    alternatives: tuple[frozenset[str], ...] = ()
 
     def sign(self, pairs: Collection[str]) -> int:
         """Return the sign (1 or -1) that denial and the words of these pairs give; 0 where a pair is missing."""
         return math.prod(self.opposites.get(name, 0) for name in pairs) * (-1 if self.is_denial else 1)
+
+    def shared_with(self, claimed: Polarity) -> frozenset[str]:
+        """Return the claim's core words in this clause, if nothing else is in it, nor a limit, that the claim lacks.
+
+        Who denies "A or B" denies A (De Morgan): alternatives to a word of the claim are left out.
+        """
+        others = [group - claimed.keys for group in self.alternatives if group & claimed.keys]
+        is_within = self.keys - _LIGHT - frozenset().union(*others) <= claimed.keys
+        return claimed.core & self.keys if is_within and not self.is_limited else frozenset()
 
 
 def polarity_of(text: str) -> Polarity | None:
@@ -111,6 +124,10 @@ def polarity_of(text: str) -> Polarity | None:
         is_denial=bool(denials),
         is_universal=_UNIVERSAL_DENIAL.search(clause) is not None,
         is_limited=any(part.kind == "limit" for part in parts),
+        alternatives=tuple(
+            frozenset(_OPPOSITES.get(token.key, (token.key, 0))[0] for token in tokenize(match[0]) if token.is_content)
+            for match in (_ALTERNATIVES.finditer(clause) if denials else ())
+        ),
     )
 
 
@@ -120,9 +137,12 @@ def _is_within(offset: int, spans: Collection[tuple[int, int]]) -> bool:
 
 def _clauses_of(sentence: Sentence) -> Iterator[tuple[str, Polarity]]:
     """Yield the parts of a sentence that a denial does not leave, and all of it where nothing is denied, with polarity."""
-    parts = _SEGMENT_END.split(sentence.text)
-    if len(parts) > 1 and not _DENIAL.search(sentence.text):
-        parts.append(sentence.text)
+    text, denies = sentence.text, _DENIAL.search(sentence.text)
+    if denies:  # "do not share, rent or sell" is no three segments
+        text = _WORD_LIST.sub(lambda match: re.sub(r", (?:n?or )?", " or ", match[0]), text)
+    parts = _SEGMENT_END.split(text)
+    if len(parts) > 1 and not denies:
+        parts.append(text)
     for part in parts:
         polarity = polarity_of(part)
         if polarity is not None:
@@ -141,10 +161,8 @@ def contradicts(sentence: Sentence, claimed: Polarity) -> bool:
             is_decided = claimed.is_universal or not written.is_limited
             if essential and is_covered and is_decided and not _OMISSION.search(main_clause(part)):
                 return True
-        elif written.keys - _LIGHT <= claimed.keys and not written.is_limited:
-            shared = claimed.core & written.keys
-            if shared and len(shared) >= _MIN_SHARE * len(claimed.core):
-                return True
+        elif (shared := written.shared_with(claimed)) and len(shared) >= _MIN_SHARE * len(claimed.core):
+            return True
     return False
 
 

@@ -148,3 +148,16 @@ def test_over_long_sentences_it_is_the_other_verifier() -> None:
     )
     statement = parse_statement("Refunds are never paid.")
     assert evidence.is_dense and rules(statement, evidence) == predict_entailment(statement, evidence)
+
+
+VERBS = ("publish", "rent", "sell", "share", "trade")
+
+
+@given(st.permutations(VERBS), st.sampled_from(("{0} or {1}", "{0}/{1}", "{0}, {1} or {2}", "{0}, {1}, or {2}")))
+def test_who_denies_alternatives_denies_each_of_them(verbs: list[str], form: str) -> None:
+    """De Morgan's law: ¬(A ∨ B) entails ¬A, and says nothing of C."""
+    evidence = evidence_of(f"We do not {form.format(*verbs)} your data.")
+    named = verbs[: 3 if "{2}" in form else 2]
+    for verb in VERBS:
+        status = rules(parse_statement(f"We {verb} your data."), evidence).status
+        assert (status == "contradicted") is (verb in named), verb
