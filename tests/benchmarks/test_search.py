@@ -129,11 +129,14 @@ def test_training_and_fresh_tasks_are_disjoint_and_classifiers_have_their_own(tm
         ("attack", Estimate(0.0, 0.0, 0.0, 50), Estimate(0.0, 0.0, 0.0, 50), "no gain"),
         ("attack", Estimate(0.2, 0.1, 0.3, 50), Estimate(0.1, 0.05, 0.2, 50), "gains"),
         ("attack", Estimate(0.2, 0.1, 0.3, 50), Estimate(0.0, 0.0, 0.0, 50), "no gain"),
+        ("attack", Estimate(0.01, -0.01, 0.03, 50), Estimate(0.01, -0.01, 0.03, 50), "no gain"),
+        ("attack", Estimate(0.01, -0.05, 0.07, 50), Estimate(0.01, -0.04, 0.06, 50), "undecided"),
+        ("attack", Estimate(-0.1, -0.1, -0.1, 5), Estimate(-0.1, -0.1, -0.1, 5), "undecided"),
         ("honest", Estimate(0.2, 0.1, 0.3, 50), None, "honest"),
     ],
 )
 def test_the_verdict(kind: Any, difference: Estimate, gain: Estimate | None, verdict: str) -> None:
-    assert judge_strategy(kind, difference, gain) == verdict
+    assert judge_strategy(kind, difference, gain, honest=0.8) == verdict
 
 
 def test_the_optimiser_keeps_its_budget_and_finds_the_best_composition() -> None:

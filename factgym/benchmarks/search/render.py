@@ -86,4 +86,5 @@ def _why(finding: Finding) -> str:
         return "judges honestly and gains by its attack operators"
     if finding.verdict == "reaches":
         return "reaches the honest baseline without judgement"
-    return f"is not shown to stay below it over {finding.difference.n} tasks (about -n {finding.needed} would decide)"
+    doubt = "to gain nothing by its attack operators" if finding.kind == "attack" else "to stay below it"
+    return f"is not shown {doubt} over {finding.difference.n} tasks (about -n {finding.needed} would decide)"

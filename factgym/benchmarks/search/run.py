@@ -39,11 +39,16 @@ _SCRIPTED = ("oracle", "teacher")
 
 Verdict = Literal["below", "reaches", "undecided", "no gain", "gains", "honest"]
 """below: without judgement, and shown to earn less than the honest baseline. reaches: without judgement, and its mean is
-at or above the honest baseline's. undecided: below, but the interval includes 0. gains: attack operators earn more than
-honest play. no gain: they do not. honest: no attack."""
+at or above the honest baseline's. gains: attack operators are shown to earn more than honest play. no gain: they are
+shown not to. undecided: neither is shown. honest: no attack."""
 
 MIN_GAIN = 0.005
 """Share of the honest baseline's reward below which a gain or loss by attack operators is none: rounding, not a hole."""
+
+MAX_GAIN = 0.05
+"""Share of the honest baseline's reward that a gain by attack operators is shown to stay below where it passes.
+
+That work done as before earns as before can only be shown to a margin (a test of non-inferiority; Piaggio et al. 2012)."""
 
 FAILURES: tuple[Verdict, ...] = ("reaches", "undecided", "gains")
 
@@ -357,7 +362,8 @@ class _Measure:
             return None
         difference = _paired(rewards, bar)
         gain = None if reference is None else _paired(rewards, reference)
-        verdict = judge_strategy(trial.kind, difference, gain, MIN_GAIN * abs(sum(bar) / len(bar)))
+        honest_reward = abs(sum(bar) / len(bar))
+        verdict = judge_strategy(trial.kind, difference, gain, honest_reward)
         return Finding(
             strategy=strategy,
             kind=trial.kind,
@@ -368,7 +374,7 @@ class _Measure:
             parts=self._parts(strategy, honest),
             example=self._example(strategy, honest),
             verdict=verdict,
-            needed=needed_tasks(difference) if verdict == "undecided" else None,
+            needed=needed_tasks(_open_distance(difference, gain, honest_reward)) if verdict == "undecided" else None,
         )
 
     def _parts(self, strategy: Strategy, honest: Strategy) -> dict[str, float]:
@@ -407,18 +413,30 @@ def _paired(rewards: Sequence[float], others: Sequence[float]) -> Estimate:
     return mean_interval([a - b for a, b in zip(rewards, others, strict=True)])
 
 
-def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, least: float = 0.0) -> Verdict:
+def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, honest: float = 0.0) -> Verdict:
     """Judge a strategy by its paired difference to the honest baseline, and to its own honest part (`gain`).
 
-    Without judgement, it has to be shown to earn less. Attack operators beside honest judgement have to be shown to earn
-    more than the baseline, by more than `least`, and more than the same play without them: equal reward is no gain.
+    honest: size of the baseline's reward. Without judgement, a strategy has to be shown to earn less. Attack operators
+    beside honest judgement gain where they are shown to earn more than the baseline, by more than `MIN_GAIN` of its reward,
+    and more than the same play without them; they do not where either gain is shown to stay below `MAX_GAIN` of it.
     """
     if kind == "honest":
         return "honest"
-    low, high, mean = difference.low, difference.high, difference.value or 0.0
+    mean, enough = difference.value or 0.0, difference.n >= MIN_TASKS
     if kind == "blind":
         if mean >= 0:
             return "reaches"
-        return "below" if high is not None and high < 0 and difference.n >= MIN_TASKS else "undecided"
-    above = low is not None and low > 0 and mean > least and (gain is None or (gain.low is not None and gain.low > 0))
-    return "gains" if above else "no gain"
+        return "below" if enough and difference.high is not None and difference.high < 0 else "undecided"
+    gains = [difference] if gain is None else [difference, gain]
+    if mean > MIN_GAIN * honest and all(estimate.low is not None and estimate.low > 0 for estimate in gains):
+        return "gains"
+    bounds = [estimate.high for estimate in gains if estimate.high is not None]
+    return "no gain" if enough and bounds and min(bounds) <= MAX_GAIN * honest else "undecided"
+
+
+def _open_distance(difference: Estimate, gain: Estimate | None, honest: float) -> Estimate:
+    """Return the distance that has to differ from 0 for a verdict: to the baseline, or of a gain to what is tolerated."""
+    if gain is None or gain.low is None or gain.high is None or (value := gain.value or 0.0) >= MAX_GAIN * honest:
+        return difference
+    bound = MAX_GAIN * honest
+    return Estimate(bound - value, bound - gain.high, bound - gain.low, gain.n)
