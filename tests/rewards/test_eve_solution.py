@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,18 @@ def test_gold_facts_of_benchmarks_ground_their_answers(data_dir: Path, name: str
     assert np.mean(grounded) > 0.98
 
 
+@pytest.mark.parametrize("gold", [(), "Byron’s fever ended at “Missolonghi” — in 1824."])
+def test_evidence_with_a_keyboards_marks_is_that_of_the_document(gold) -> None:
+    """Models write straight quotation marks and hyphens where documents have typographic ones, and the other way round."""
+    sentence = "Byron’s fever ended at “Missolonghi” — in 1824."
+    texts = (("byron", f"The poet Byron left England in 1816. {sentence} His heart is buried there."),)
+    copied = scored(evidence=sentence, gold=gold, texts=texts)
+    typed = scored(evidence='Byron\'s fever ended at "Missolonghi" - in 1824.', gold=gold, texts=texts)
+    assert typed.gates == copied.gates and typed.gates["grounded"] == 1.0
+    assert typed.facts["evidence_span"] == copied.facts["evidence_span"]
+    assert scored(evidence="Byrons fever ended at Missolonghi in 1824.", gold=gold, texts=texts).gates["grounded"] < 1
+
+
 def test_without_gold_evidence_the_question_or_a_query_must_fit() -> None:
     texts = (("a", "Tarn Velk taught music. Tarn Velk was born in Molgrad in spring."),)
     solution = {"evidence": "Tarn Velk was born in Molgrad in spring.", "golds": "Molgrad", "gold": (), "texts": texts}
@@ -205,3 +218,19 @@ def test_the_report_has_the_facts_for_evaluation() -> None:
 def test_a_message_without_a_block_is_the_answer() -> None:
     score = score_solution(parse_solution(" Missolonghi. "), "Missolonghi", question=QUESTION)
     assert (score.components["correct"], score.facts["answer_tagged"]) == (1.0, False)
+
+
+@pytest.mark.data
+def test_squads_answers_are_contained_in_their_paragraphs(data_dir: Path) -> None:
+    """SQuAD's answers are spans of their paragraphs; those that begin or end within a word are no whole words."""
+    articles = json.loads((data_dir / "squad" / "dev-v1.1.json").read_text("utf-8"))["data"]
+    contained = [
+        contains_answer(answer["text"], paragraph["context"])
+        for article in articles
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+        for answer in question["answers"]
+    ]
+    assert len(contained) == 34_726 and np.mean(contained) > 0.985
+    assert contains_answer("Ada", "Ada’s notes") and contains_answer("Ada's notes", "ADA’S notes")
+    assert not contains_answer("Ada", "Adas notes")

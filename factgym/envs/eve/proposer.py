@@ -13,7 +13,6 @@ from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
-from factgym.corpora.text import find_quote
 from factgym.envs.eve.config import DEFAULT_SOLVER, EveProposerConfig
 from factgym.envs.eve.nested_loop import Cancellation
 from factgym.envs.eve.solver import PACKAGE
@@ -44,7 +43,7 @@ from factgym.rewards.eve.proposal import (
     words_outside,
 )
 from factgym.rewards.eve.rubrics import RUBRICS, EveScore, build_report
-from factgym.rewards.eve.spans import Proposal, find_span
+from factgym.rewards.eve.spans import Proposal, find_span, locate_evidence
 from factgym.tools.toolbox import Toolbox
 from factgym.tools.untrusted import attribute, neutralise
 
@@ -252,7 +251,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
             query = words_outside(proposal.question, source_words, target)
             hits = library.search(query, 1) if query else []
             passages = [library.find(hit.id) for hit in hits]
-            if any(passage and find_quote(proposal.evidence, neutralise(passage.text)) for passage in passages):
+            if any(passage and locate_evidence(proposal.evidence, neutralise(passage.text)) for passage in passages):
                 return True
         return False
 

@@ -29,11 +29,20 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.text import find_quote, terms
+from factgym.corpora.text import terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules, EveScore
-from factgym.rewards.eve.spans import Proposal, Texts, find_span, is_focused, is_related, is_yes_no, span_json
+from factgym.rewards.eve.spans import (
+    Proposal,
+    Texts,
+    find_span,
+    is_focused,
+    is_related,
+    is_yes_no,
+    locate_evidence,
+    span_json,
+)
 
 # Format
 
@@ -334,7 +343,7 @@ def check_proposal(
         focused=span is not None and is_focused(span, text, rules),
         anchored=span is not None and is_related(question, answer, span, texts, rules, queries=queries),
         documents=tuple(document for document, _ in texts),
-        in_source=find_quote(evidence, rollout.source) is not None,
+        in_source=locate_evidence(evidence, rollout.source) is not None,
         direct=direct,
     )
 

@@ -3,20 +3,22 @@
     <think>…</think> <question>Who …?</question> <answer>Ada</answer> <evidence>Ada wrote …</evidence>
 
 Of several blocks of one name the last counts, as in Dr. Zero's published reward. "Verbatim" is the package's one
-definition (`factgym.corpora.text.find_quote`): equal after Unicode NFKC and white-space folding. A found span is the
-document's own slice, never the policy's spelling of it: this slice is shown to a verifier and kept in a data set.
+definition (`factgym.corpora.text.find_quote`): equal after Unicode NFKC and white-space folding; a keyboard's quotation
+marks and hyphens stand for typographic ones (`plain_marks`), as models write them. A found span is the document's own
+slice, never the policy's spelling of it: this slice is shown to a verifier and kept in a data set.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote, terms
+from factgym.corpora.text import find_quote, plain_marks, terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
@@ -27,6 +29,8 @@ Range = tuple[int, int]
 
 Texts = Iterable[tuple[str, str]]
 """(document id, text) pairs, in the order in which they are searched."""
+
+_POSSESSIVE = re.compile(r"(?<=\w)'s\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +103,15 @@ def find_span(evidence: str, texts: Texts) -> tuple[Evidence, str] | None:
     not the rendered tool results, which may echo the query: a policy's own words are no evidence.
     """
     for document, text in texts:
-        span = find_quote(evidence, text)
-        if span is not None:
+        if span := locate_evidence(evidence, text):
             return Evidence(document, *span, text[slice(*span)]), text
     return None
+
+
+def locate_evidence(evidence: str, text: str) -> Range | None:
+    """Return the first range of a text that the evidence quotes, but for typographic marks; None without one."""
+    # Marks are replaced at equal length, so that a range is one of the text itself.
+    return find_quote(evidence, text) or find_quote(plain_marks(evidence), plain_marks(text))
 
 
 def span_json(span: Evidence | None) -> dict[str, object] | None:
@@ -168,9 +177,16 @@ def _stems(text: str) -> frozenset[str]:
 
 
 def contains_answer(answer: str, text: str) -> bool:
-    """Return whether the normalised text contains the normalised answer as whole words: "1" is not in "1975"."""
-    normalised = normalise_answer(answer)
-    return bool(normalised) and f" {normalised} " in f" {normalise_answer(text)} "
+    """Return whether the text contains the answer as whole words, normalised: "1" is not in "1975".
+
+    Beyond SQuAD's normalisation typographic marks are punctuation too, and a possessive is its name: "Ada" is in "Ada’s".
+    """
+    words = _answer_words(answer)
+    return bool(words) and f" {words} " in f" {_answer_words(text)} "
+
+
+def _answer_words(text: str) -> str:
+    return normalise_answer(_POSSESSIVE.sub("", plain_marks(text.replace("—", " "))))
 
 
 def is_yes_no(answer: str) -> bool:
