@@ -21,7 +21,7 @@ import gymnasium
 
 from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import play_many
-from factgym.agents.runs.write import episode_line
+from factgym.agents.rollout.record import episode_line
 from factgym.core.env import Env
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import make

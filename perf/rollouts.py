@@ -3,7 +3,9 @@
 The ideal is turns x delay x waves, waves being episodes over concurrency. Three ways over the same episodes: the harness
 with a policy that only waits, the harness with the endpoint policy and a server in a process of its own, and, as the
 peer, the bare `openai` client that sends the same requests to that server. With `--workers N`, a fourth: the endpoint
-policy in N processes; its CPU is that of the process that writes, and the start of the workers and one episode of each are left out.
+policy in N processes; its CPU is that of the process that writes, and the start of the workers and one episode are left
+out. Workers make the tasks that they play, so that their ideal is the larger of the delays and of the environment's own
+time, tasks included, over the workers.
 """
 
 from __future__ import annotations
@@ -66,8 +68,10 @@ def measure_rollouts(
     env = make(env_id)
     order = task_order(len(env.tasks), episodes, 0)
     jobs = list(jobs_of(order, -(-episodes // len(order)), 0))[:episodes]
-    for index in order:  # tasks are made once a process; making them is no part of playing
+    start = time.process_time()
+    for index in order:  # tasks are made once a process; making them is no part of playing here, and is in workers
         env.tasks[index]
+    making = time.process_time() - start
     with _server(delay) as url:
         replies = asyncio.run(_recorded(env, url, jobs))
         turns = sum(len(episode) for episode in replies.values()) / len(jobs)
@@ -78,6 +82,12 @@ def measure_rollouts(
         titles = ["harness alone", "with endpoint", "openai client alone"]
         titles += [f"{workers} workers"] if workers else []
         yield f"  {'at a time':>9}  {'ideal s':>8}  " + "  ".join(f"{title:>20}" for title in titles)
+        own = making + _own_seconds(env, jobs, replies)
+        if workers:
+            yield (
+                f"  the environment's own CPU: {own:.2f} s, of which {making:.2f} s make tasks; the ideal of the workers "
+                f"is at least {own / workers:.2f} s"
+            )
         for concurrency in concurrencies:
             ideal = turns * delay * -(-episodes // concurrency)
             ways: dict[str, list[_Timing]] = {title: [] for title in titles}
@@ -87,7 +97,10 @@ def measure_rollouts(
                 ways[titles[2]].append(_bare(env, url, jobs, concurrency, replies))
                 if workers:
                     ways[titles[3]].append(_play_in_workers(env, url, jobs, concurrency, workers))
-            cells = [_cell(timings, ideal, turns * episodes) for timings in ways.values()]
+            ideals = [ideal] * 3 + [max(ideal, own / workers)] * bool(workers)
+            cells = [
+                _cell(timings, bound, turns * episodes) for timings, bound in zip(ways.values(), ideals, strict=True)
+            ]
             yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
 
 
@@ -145,6 +158,16 @@ class _WaitingPolicy:
         return next(self._replies)
 
 
+def _own_seconds(env: Env[Any], jobs: Sequence[Job], replies: _Replies) -> float:
+    """CPU seconds of the environment alone over all episodes."""
+    start = time.process_time()
+    for job in jobs:
+        env.reset(seed=job.seed, options={"task": job.index})
+        for _, _, reply in replies[job.index, job.sample]:
+            env.step(reply)
+    return time.process_time() - start
+
+
 def _waiting_agent(replies: _Replies, delay: float) -> Agent:
     by_index = {index: [reply for _, _, reply in episode] for (index, _), episode in replies.items()}
     return Agent("waiting", lambda env, seed: _WaitingPolicy(by_index[env.episode.index], delay))
@@ -161,6 +184,8 @@ def _play(env: Env[Any], agent: Agent, jobs: Sequence[Job], concurrency: int) ->
 
 def _play_in_workers(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, workers: int) -> _Timing:
     """The difference of two runs, the second of one episode for each worker, takes out the start of the workers."""
+    import aiohttp  # noqa: F401 - as in a command, whose agent has loaded it by now: workers share it
+
     from factgym.agents.cluster import on_processes
     from factgym.agents.resolve import find_agent
 

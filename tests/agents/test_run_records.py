@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from jsonschema import Draft202012Validator
 import factgym
 from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.engine import play_episode
+from factgym.agents.rollout.jobs import Progress
+from factgym.agents.rollout.record import EncodedRecord
 from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import path_text, schema, validate
 from factgym.cli.docs import DATA
@@ -244,6 +247,22 @@ def test_invalid_records_are_refused(change, expected):
     with pytest.raises(DataError, match=expected) as caught:
         validate({**FULL, **change})
     assert len(str(caught.value)) < 400
+
+
+def test_an_encoded_record_is_the_record():
+    record = copy.deepcopy(FULL)
+    record["messages"][0]["content"] += " half a pair: \ud800"
+    record["turns"][0]["completion"] = {"requests": 3, "retries": [{"cause": "server", "waited": 0.5}]}
+    record["turns"][1]["completion"] = {"raw": "x"}
+    encoded = EncodedRecord.of(record)
+    assert dict(encoded) == record == json.loads(encoded.line)
+    counts, expected = Progress(1), Progress(1)
+    for turn, completion in zip(record["turns"], encoded.completions, strict=True):
+        counts.add_turn(completion)
+        expected.add_turn(turn["completion"])
+    counts.add(encoded)
+    expected.add(record)
+    assert replace(counts, started=0.0) == replace(expected, started=0.0)
 
 
 def test_records_round_trip_through_json():

@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import factgym
 from factgym.agents.agent import Agent
 from factgym.agents.cluster.worker import Recipe, recipe_of
-from factgym.agents.rollout.engine import Keep, Limits, Outcome, fail, run_jobs_with
+from factgym.agents.rollout.engine import Keep, Limits, fail, run_jobs_with
 from factgym.agents.rollout.jobs import Job, Progress
-from factgym.agents.rollout.record import Log, record
+from factgym.agents.rollout.record import EncodedRecord, Log, record
 from factgym.agents.runs.collect import Engine
 from factgym.core.caching import gather_all
 from factgym.core.env import Env
@@ -85,11 +85,11 @@ class Driver:
         size, extra = divmod(self.limits.concurrency, workers)
         sizes = [size + (number < extra) for number in range(workers)]
 
-        async def play(job: Job) -> Outcome:
-            outcome = await self._play(job)
-            for turn in outcome[0]["turns"]:
-                progress.add_turn(turn["completion"])
-            return outcome
+        async def play(job: Job) -> tuple[EncodedRecord, bool]:
+            episode, fatal = await self._play(job)
+            for completion in episode.completions:
+                progress.add_turn(completion)
+            return episode, fatal
 
         playing = asyncio.ensure_future(run_jobs_with(play, jobs, keep, self.limits, progress))
         serving = asyncio.ensure_future(gather_all(self._serve(size) for size in sizes))
@@ -146,7 +146,7 @@ class Driver:
                 f"data at the same path"
             )
 
-    async def _play(self, job: Job) -> Outcome:
+    async def _play(self, job: Job) -> tuple[EncodedRecord, bool]:
         """Play a job on a worker with a free slot, again where the worker is lost."""
         # A job that kills its worker is found by elimination: a loss counts against every job that was under way, and
         # the last attempt of each is alone on its worker, so that this loss is its own.
@@ -154,7 +154,7 @@ class Driver:
         for losses in range(MAX_LOSSES):
             async with self._slot(alone=losses == MAX_LOSSES - 1) as slots:
                 try:
-                    outcome: Outcome = _content(await slots.worker.call("play", job))
+                    outcome: tuple[EncodedRecord, bool] = _content(await slots.worker.call("play", job))
                     return outcome
                 except WorkerLostError as error:
                     reason = str(error)
@@ -165,7 +165,7 @@ class Driver:
         env.reset(seed=job.seed, options={"task": job.index})
         message = f"{MAX_LOSSES} workers were lost while they played this episode; the last: {reason}"
         fail(env, log, "worker_lost", message)
-        return record(env, self.agent.name, job, log), False
+        return EncodedRecord.of(record(env, self.agent.name, job, log)), False
 
     @asynccontextmanager
     async def _slot(self, alone: bool) -> AsyncIterator[_Slots]:

@@ -7,6 +7,7 @@ there too. Faults come back as data: an exception would have to be rebuilt in an
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +21,7 @@ from factgym.agents.agent import Agent
 from factgym.agents.resolve import find_agent, is_model
 from factgym.agents.rollout.engine import EpisodeRunner
 from factgym.agents.rollout.jobs import Job
+from factgym.agents.rollout.record import EncodedRecord
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
 from factgym.core.registry import EnvSpec, make, register, spec
@@ -106,15 +108,17 @@ class Worker:
         try:
             env, self._agent = build(recipe, self._new_folder)
             self._runner = EpisodeRunner(env, self._agent, episode_timeout)
+            gc.freeze()  # what all episodes share is not searched for garbage again and again
             return "done", {"agent": self._agent.name, "tasks": env.tasks.fingerprint()}
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
 
     async def play(self, job: Job) -> Answer:
-        """Play one job: its `Outcome`."""
+        """Play one job: its `Outcome`, the record encoded, so that writing it is no work of the driver's."""
         assert self._runner is not None
         try:
-            return "done", await self._runner.play(job)
+            episode, fatal = await self._runner.play(job)
+            return "done", (EncodedRecord.of(episode), fatal)
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import gc
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Annotated, Any, TypeVar, cast
@@ -23,7 +24,7 @@ from pydantic import Field
 
 from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.rollout.jobs import Job, Progress
-from factgym.agents.rollout.record import Act, Log, Record, read_completion, record
+from factgym.agents.rollout.record import Act, EncodedRecord, Log, Record, read_completion, record
 from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
 from factgym.core.errors import FactgymError
@@ -37,8 +38,8 @@ _log = logging.getLogger(__name__)
 _MAX_CAUSE_CHARS = 2000
 _STEP_THREADS = 16
 
-Keep = Callable[[Record], None]
-"""Takes the record of each finished episode."""
+Keep = Callable[[Any], None]
+"""Takes the `Record` of each finished episode, or its `EncodedRecord` where another process played it."""
 
 Outcome = tuple[Record, bool]
 """The record of an episode, and whether every other episode would meet the same fault."""
@@ -180,7 +181,7 @@ class Limits(Settings):
         """Errors in a row after which the run stops; 0 for never."""
         return max(16, self.concurrency + 1) if self.max_errors is None else self.max_errors
 
-    def abort_reason(self, episode: Record, errors_in_row: int, fatal: bool = False) -> str | None:
+    def abort_reason(self, episode: Mapping[str, Any], errors_in_row: int, fatal: bool = False) -> str | None:
         """Why a run must stop after this episode; None where it goes on."""
         if episode["error"] is None:
             return None
@@ -213,7 +214,7 @@ async def run_jobs(
 
 
 async def run_jobs_with(
-    play_job: Callable[[Job], Awaitable[Outcome]],
+    play_job: Callable[[Job], Awaitable[tuple[Record | EncodedRecord, bool]]],
     jobs: Iterable[Job],
     keep: Keep,
     limits: Limits,
@@ -244,11 +245,14 @@ async def run_jobs_with(
                         task.cancel()
             await asyncio.sleep(0)  # a policy that never waits must not starve the display and the interrupt
 
+    gc.freeze()  # the process's modules, tasks and corpora are not searched for garbage while episodes are made
     try:
         async with asyncio.TaskGroup() as group:
             tasks += [group.create_task(work()) for _ in range(limits.concurrency)]
     except BaseExceptionGroup as error:
         failures = error.exceptions
+    finally:
+        gc.unfreeze()
     if failures:
         raise failures[0]
     if aborted is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, cast
 
@@ -58,6 +58,43 @@ class Log:
     seconds: float = 0.0
     secrets: tuple[str, ...] = ()
     progress: Progress | None = None
+
+
+def episode_line(episode: Record) -> bytes:
+    """Return an episode as a line of `episodes.jsonl`."""
+    # A lone surrogate cannot be encoded; as an escape it is valid JSON and is read back unchanged.
+    line = json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n"
+    return line.encode("utf-8", "backslashreplace")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedRecord(Mapping[str, Any]):
+    """A record that was written as its line where it was played; read from the line only where a member is asked for.
+
+    counted: the members that a run counts. completions: of each turn, with requests and retries only.
+    """
+
+    line: bytes
+    counted: Mapping[str, Any]
+    completions: Sequence[Mapping[str, Any] | None]
+
+    @classmethod
+    def of(cls, episode: Record) -> EncodedRecord:
+        """Encode a record."""
+        completions = [
+            completion and {"requests": completion.get("requests", 1), "retries": completion.get("retries", ())}
+            for completion in (turn["completion"] for turn in episode["turns"])
+        ]
+        return cls(episode_line(episode), {key: episode[key] for key in ("error", "reward", "usage")}, completions)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.counted[name] if name in self.counted else json.loads(self.line)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(json.loads(self.line))
+
+    def __len__(self) -> int:
+        return len(json.loads(self.line))
 
 
 def record(env: Env[Any], agent: str, job: Job, log: Log) -> Record:

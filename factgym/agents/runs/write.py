@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from factgym.agents.rollout.jobs import Job
-from factgym.agents.rollout.record import Record
+from factgym.agents.rollout.record import EncodedRecord, Record, episode_line
 from factgym.agents.runs.files import EPISODES, MANIFEST, check_same, open_locked, read_json, write_bytes, write_json
 from factgym.agents.runs.read import RunLines
 from factgym.core.errors import ConfigError, DataError, FactgymError
@@ -31,13 +31,6 @@ SYNC_SECONDS = 5.0
 
 class RunWriteError(FactgymError):
     """An episode could not be written; the run's file holds whole lines only and can be continued."""
-
-
-def episode_line(episode: Record) -> bytes:
-    """Return an episode as a line of `episodes.jsonl`."""
-    # A lone surrogate cannot be encoded; as an escape it is valid JSON and is read back unchanged.
-    line = json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return line.encode("utf-8", "backslashreplace")
 
 
 class RunWriter:
@@ -120,9 +113,9 @@ class RunWriter:
                 self._end += len(line)
         return not is_whole
 
-    def add(self, episode: Record) -> None:
+    def add(self, episode: Record | EncodedRecord) -> None:
         """Append one episode. Raises RunWriteError when the disk does not take it."""
-        self._append(episode_line(episode))
+        self._append(episode.line if isinstance(episode, EncodedRecord) else episode_line(episode))
         now = time.monotonic()
         if now - self._synced > SYNC_SECONDS:
             os.fsync(self._file)
