@@ -98,7 +98,8 @@ class FormatParts(NamedTuple):
     @property
     def reward(self) -> float:
         """F_fmt, equation 9: the mean of the parts."""
-        return sum(self) / 4
+        # `sum` compensates from Python 3.12 on: written out, every version gives the same bits.
+        return (self.integrity + self.think + self.tool + self.answer) / 4
 
 
 NO_FORMAT = FormatParts(0.0, 0.0, 0.0, 0.0)
