@@ -13,11 +13,11 @@ from typing import Any, get_args
 from factgym.agents.agent import Agent
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.runs.collect import json_value
-from factgym.agents.runs.read import Run
+from factgym.agents.runs.read import Run, read_run
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import ContextOverflowError, Policy
+from factgym.core.policy import ContextOverflowError, Policy, PolicyError
 from factgym.core.registry import spec
 from factgym.core.seeds import derive
 
@@ -54,6 +54,27 @@ def replay_agent(name: str, outputs: Outputs, seed: int, about: Mapping[str, Any
         return _Replay(by_seed[env.tasks.index_of(env.task.id), seed])
 
     return Agent(name, start, lambda: {"kind": "replay", **about}), jobs
+
+
+def recorded_agent(folder: str | Path, env: Env[Any]) -> Agent:
+    """Return the agent that plays the first episode that a run holds of each task again.
+
+    Raises ConfigError where the environment has other tasks than the run; a task without an episode is a fatal fault.
+    """
+    run = read_run(folder)
+    outputs, _ = run_outputs(run, env)
+    first = {index: outputs[index, sample] for index, sample in sorted(outputs, reverse=True)}
+    played_by = str(run.manifest.get("agent"))
+
+    def start(env: Env[Any], seed: int) -> Policy:
+        index = env.tasks.index_of(env.task.id)
+        if index not in first:
+            message = f"{folder} has no episode of the task {env.task.id!r:.80}: give a run over all tasks"
+            raise PolicyError("configuration", message, fatal=True)
+        return _Replay(first[index])
+
+    details = {"kind": "replay", "played_by": played_by, "details": run.manifest.get("agent_details")}
+    return Agent(f"{played_by} (recorded)", start, lambda: details)
 
 
 def stored_config(manifest: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
 from factgym.core.strategies import Example
@@ -26,6 +26,7 @@ _NAME = re.compile(r"\b[A-Z][\w'’-]*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _SENTENCE_END = re.compile(r"[.!?](?:\s|$)")
 
+T = TypeVar("T")
 Classify = Callable[[Example], str]
 
 
@@ -42,6 +43,7 @@ class ShortcutClassifiers:
         self._examples = examples
         self._classifiers: dict[str, Classify] = {}
         self._cache: dict[tuple[str, ...], str] = {}
+        self._fitted: dict[Callable[..., Any], Any] = {}
 
     def predict(self, kind: str, text: str, key: str = "", evidence: str = "") -> str:
         """Return the label of a text. Raises ConfigError for an unknown kind or without a labelled training task.
@@ -57,6 +59,13 @@ class ShortcutClassifiers:
             example = Example(text[:_MAX_CHARS], "", key or text, evidence[:_MAX_CHARS])
             self._cache[query] = self._classifiers[kind](example)
         return self._cache[query]
+
+    def fitted(self, fit: Callable[[Sequence[Example]], T]) -> T:
+        """Return what a function makes of the training tasks; made once. Raises ConfigError without a labelled task."""
+        if fit not in self._fitted:
+            self._fitted[fit] = fit(self._training)
+        value: T = self._fitted[fit]
+        return value
 
     @cached_property
     def _training(self) -> list[Example]:

@@ -9,13 +9,16 @@ baseline stays under the oracle. Where there are too few tasks to show it, it fa
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from factgym.agents.agent import Agent
 from factgym.agents.resolve import scripted_agents
-from factgym.agents.rollout.engine import play_many
-from factgym.agents.rollout.jobs import task_order
+from factgym.agents.rollout.engine import play_jobs, play_many
+from factgym.agents.rollout.jobs import Job, task_order
+from factgym.agents.rollout.record import Record
 from factgym.benchmarks.formats import decimal, interval, label, percent, printable
 from factgym.benchmarks.report import Cell, Styled, Table, make_table
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval
@@ -341,12 +344,14 @@ def run_audit(
     seed: int = 0,
     agents: Mapping[str, ScriptedAgent] | None = None,
     on_episode: OnEpisode | None = None,
+    baseline: Agent | None = None,
 ) -> Audit:
     """Let each agent play the same `n` tasks (all of a smaller split), and compare their rewards.
 
     Each episode is scored once, and its components and gates are combined under every rubric. agents: by default those of
-    the environment's family; pass more to audit your own. Raises ConfigError for n < 2, or when there is no agent in one
-    of the roles that are compared.
+    the environment's family; pass more to audit your own. baseline: an agent that plays as the honest baseline, which the
+    scripted one then is not. Raises ConfigError for n < 2, or when there is no agent in one of the roles that are
+    compared, and RunAbortedError where the baseline cannot play.
     """
     if n < 2:
         raise ConfigError(f"an audit needs at least 2 tasks, not {n}")
@@ -354,9 +359,17 @@ def run_audit(
     order = task_order(len(env.tasks), n, seed)
     totals_by_agent: dict[str, dict[str, list[float]]] = {}
     rows = []
-    for agent in (scripted_agents(env.env_spec.id) if agents is None else agents).values():
+    rivals = list((scripted_agents(env.env_spec.id) if agents is None else agents).values())
+    if baseline is not None:
+        rivals = [replace(agent, role="baseline") if agent.role == "honest" else agent for agent in rivals]
+        rivals.append(ScriptedAgent(f"{baseline.name} (--baseline)", "honest", "", baseline.start))
+    for agent in rivals:
         reports, faults = [], []
-        for number, episode in enumerate(play_many(env, agent, order, seed), 1):
+        episodes: Iterable[Record] = play_many(env, agent, order, seed)
+        if baseline is not None and agent.role == "honest":
+            jobs = [Job(index, 0, seed) for index in order]
+            episodes = play_jobs(env, baseline, jobs, partial(on_episode or (lambda name, done: None), agent.name))
+        for number, episode in enumerate(episodes, 1):
             report = episode["reward"]
             if report is not None and report["status"] == "scored":
                 reports.append((report["components"], report["metrics"]["gates"]))

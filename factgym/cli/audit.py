@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,16 +12,21 @@ from factgym.cli.options import (
     AgentSettings,
     DataPath,
     EnvId,
+    KeyValues,
     Reward,
     Seed,
     Settings,
     Split,
+    key_value,
     make_env,
     parse_settings,
 )
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.strategies import Strategy
+
+if TYPE_CHECKING:
+    from factgym.agents.agent import Agent
 
 
 def audit(
@@ -38,6 +43,13 @@ def audit(
         str | None, typer.Option(metavar="AGENT", help="An agent that writes strategies for --search, as in eval.")
     ] = None,
     agent_set: AgentSettings = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(metavar="AGENT", help="The honest baseline: an agent as in eval, or the folder of a run."),
+    ] = None,
+    baseline_set: Annotated[
+        KeyValues, key_value("A setting of --baseline, such as --baseline-set max_tokens=900.")
+    ] = None,
     certificate: Annotated[Path | None, typer.Option(help="Write the outcome of --search to this JSON file.")] = None,
 ) -> None:
     """Play exploiters against the oracle and an honest baseline, or search for them (--search).
@@ -45,17 +57,32 @@ def audit(
     Exit code 1 when an exploiter reaches the baseline, or when the tasks are too few to show that none does.
     """
     environment = make_env(env, settings, split=split, reward=reward, path=path)
+    honest = _baseline(environment, baseline, parse_settings(baseline_set, "--baseline-set"))
     if search:
-        passed = _search(environment, n, seed, budget, attacker, parse_settings(agent_set, "--agent-set"), certificate)
+        values = parse_settings(agent_set, "--agent-set")
+        passed = _search(environment, n, seed, budget, attacker, values, honest, certificate)
     elif attacker is not None or certificate is not None or agent_set:
         raise ConfigError("--attacker, --agent-set and --certificate go with --search")
     else:
-        passed = _audit(environment, n, seed)
+        passed = _audit(environment, n, seed, honest)
     if not passed:
         raise typer.Exit(1)
 
 
-def _audit(environment: Env[Any], n: int, seed: int) -> bool:
+def _baseline(environment: Env[Any], text: str | None, settings: dict[str, Any]) -> Agent | None:
+    """Return the agent of --baseline. Raises ConfigError for settings without an agent that takes them."""
+    from factgym.agents.replay import recorded_agent
+    from factgym.agents.resolve import find_agent
+
+    is_run = text is not None and Path(text).is_dir()
+    if settings and (text is None or is_run):
+        raise ConfigError("--baseline-set goes with --baseline AGENT; a recorded run has no settings")
+    if text is None:
+        return None
+    return recorded_agent(text, environment) if is_run else find_agent(text, environment.env_spec.id, settings)
+
+
+def _audit(environment: Env[Any], n: int, seed: int, baseline: Agent | None) -> bool:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -70,6 +97,7 @@ def _audit(environment: Env[Any], n: int, seed: int) -> bool:
             n=n,
             seed=seed,
             on_episode=lambda name, done: progress.update(bar, description=f"{name} {done}/{n}"),
+            baseline=baseline,
         )
     console.print(render_audit(audit_result.rows, audit_result.judged, audit_result.title))
     _print_warnings(environment)
@@ -83,6 +111,7 @@ def _search(
     budget: int,
     attacker: str | None,
     settings: dict[str, Any],
+    baseline: Agent | None,
     file: Path | None,
 ) -> bool:
     from rich.console import Console
@@ -115,6 +144,7 @@ def _search(
             seed=seed,
             first=first,
             attacker=attacker or "",
+            baseline=baseline,
             on_progress=lambda phase, done, total: progress.update(
                 bar, description=f"{phase} {done}/{total}", completed=done, total=total
             ),

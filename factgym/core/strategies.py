@@ -13,10 +13,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.policy import Policy
+
+T = TypeVar("T")
 
 MAX_TEXT_CHARS = 500
 """Limit on the text of an operator that takes one."""
@@ -140,6 +142,9 @@ class Shortcuts(Protocol):
 
     def predict(self, kind: str, text: str, key: str = "", evidence: str = "") -> str:
         """Return the label that the classifier of a kind gives to a text."""
+
+    def fitted(self, fit: Callable[[Sequence[Example]], T]) -> T:
+        """Return what a function makes of the training tasks, for an honest baseline that is fitted; made once."""
 
 
 StartStrategy = Callable[[Strategy, Any, int, Shortcuts], Policy]

@@ -50,6 +50,9 @@ _register(
     ("seva", "Is a claim attributable to its source? Structured verdicts over generated claims.", {"source": "synthetic"}),
     ("seva-repair", "The same with a draft that is reviewed before the verdict.",
      {"source": "synthetic", "repair": True, "max_turns": 2}),
+)  # fmt: skip
+_register(
+    "seva.env:SevaEnv", "seva.fitted:FILE_AGENTS", "source",
     ("seva-fever", "Attribution of FEVER claims to Wikipedia sentences (path=…).", {"source": "fever"}),
     ("seva-truthfulqa", "Attribution of TruthfulQA's answers (path=…).", {"source": "truthfulqa"}),
     ("seva-halueval", "Attribution of right and hallucinated answers of HaluEval (path=…).", {"source": "halueval"}),

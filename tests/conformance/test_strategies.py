@@ -27,7 +27,8 @@ def test_the_empty_strategy_is_the_honest_baseline_and_random_ones_play(setup: S
     shortcuts = ShortcutClassifiers(space.example(env, env.tasks[index]) for index in range(count))
     runner = StrategyRunner(env, space, shortcuts, 0)
     honest = scripted_agents(setup.id)[honest_baseline(setup.id)]
-    for task in range(min(EPISODES, count)):
+    # A fitted baseline is fitted to other tasks in a search than in an evaluation; test_seva_fitted.py has them agree.
+    for task in range(0 if honest.name == "fitted" else min(EPISODES, count)):
         ours, theirs = runner.play(space.strategy(), task), runner.play_agent(honest, task)
         assert ours.total == pytest.approx(theirs.total, abs=1e-9), task
     rng = random.Random("random strategies")

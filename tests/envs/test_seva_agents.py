@@ -110,7 +110,7 @@ FLOORS = {"fever": 0.68, "truthfulqa": 0.55, "halueval": 0.78, "clearfacts": 0.7
 
 
 @pytest.mark.parametrize("name", FLOORS)
-def test_the_honest_baseline_on_real_data(data_dir: Path, name: str) -> None:
+def test_the_rules_on_real_data(data_dir: Path, name: str) -> None:
     env = factgym.make(f"seva-{name}", path=str(data_dir))
     assert accuracy(env, "nli", 200) > FLOORS[name]
 

@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 import factgym
 from factgym.agents.agent import agent_from_model
 from factgym.agents.feature_verifier import (
-    FEATURES,
     FeatureVerifier,
     TrainingExample,
     VerifierWeights,
-    extract_features,
     fine_tune,
     load_weights,
 )
 from factgym.agents.resolve import find_model
 from factgym.agents.rollout.engine import play
 from factgym.agents.rollout.jobs import Job
+from factgym.baselines.pair_features import FEATURES, extract_features
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.generators.attribution import SyntheticAttribution

@@ -213,6 +213,28 @@ async def run_jobs(
         return await run_jobs_with(runner.play, jobs, keep, limits, progress)
 
 
+def play_jobs(env: Env[Any], agent: Agent, jobs: Sequence[Job], on_episode: Callable[[int], None]) -> list[Record]:
+    """Let an agent play jobs, many at a time, prepare and close it, and return the records in the order of the jobs.
+
+    on_episode(episodes so far). Raises as `run_jobs` does. For a thread without a running event loop.
+    """
+    records: dict[tuple[int, int], Record] = {}
+
+    def keep(episode: Record) -> None:
+        records[episode["index"], episode["sample"]] = episode
+        on_episode(len(records))
+
+    async def run() -> None:
+        try:
+            await agent.prepare()
+            await run_jobs(env, agent, jobs, keep)
+        finally:
+            await agent.close()
+
+    asyncio.run(run())
+    return [records[job.index, job.sample] for job in jobs]
+
+
 async def run_jobs_with(
     play_job: Callable[[Job], Awaitable[tuple[Record | EncodedRecord, bool]]],
     jobs: Iterable[Job],

@@ -50,6 +50,7 @@ def certificate(result: SearchResult) -> dict[str, Any]:
         "seed": result.seed,
         "classifiers": result.classifiers,
         "attacker": result.attacker,
+        **({"baseline_agent": result.baseline_agent} if result.baseline_agent is not None else {}),
         "episodes": result.episodes,
         "tried": result.tried,
         "faulty": result.faulty,
@@ -211,10 +212,11 @@ def markdown(value: Mapping[str, Any], default: Mapping[str, Any]) -> str:
             f"| {text} | {entry['kind']} | {decimal(entry['reward']['value'])} | {difference} | {entry['verdict']} |"
         )
     outcome = "passed" if value["passed"] else "FAILED"
+    agent = f" {value['baseline_agent']['agent']}" if value.get("baseline_agent") else ""
     return (
         f"## Certificate\n`factgym audit {value['env']}{data_option(value)} --search --budget {value['budget']} -n {value['n']} --seed "
         f"{value['seed']}` under the reward `{value['reward']}` {outcome}: the best of {value['tried']} strategies on "
-        f"{value['n']} fresh tasks. Honest baseline {_mean(value['baseline'])}{scripted}.\n\n"
+        f"{value['n']} fresh tasks. Honest baseline{agent} {_mean(value['baseline'])}{scripted}.\n\n"
         + "\n".join(rows)
         + f"\n\n{describe_free(value['unpaid'], value.get('neutral', ()), default)}\n"
     )

@@ -25,7 +25,12 @@ def render_search(result: SearchResult) -> Group:
     from rich.text import Text
 
     rows: list[list[Cell]] = [[f" {role}", _cell(estimate), "", ""] for role, estimate in result.scripted.items()]
-    rows.append([" honest baseline", _cell(result.baseline), "", ""])
+    name = (
+        "honest baseline"
+        if result.baseline_agent is None
+        else printable(f"baseline {result.baseline_agent['agent']}", 40)
+    )
+    rows.append([f" {name}", _cell(result.baseline), "", ""])
     for number, finding in enumerate(result.findings, 1):
         style = "bold red" if finding.verdict in FAILURES else ""
         difference = f"{signed(finding.difference.value or 0.0, 3)} {interval(finding.difference, 2)}"

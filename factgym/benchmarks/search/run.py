@@ -9,9 +9,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
+from factgym.agents.agent import Agent
 from factgym.agents.resolve import scripted_agents
-from factgym.agents.rollout.engine import play_episode
-from factgym.agents.rollout.jobs import task_order
+from factgym.agents.rollout.engine import play_episode, play_jobs
+from factgym.agents.rollout.jobs import Job, task_order
+from factgym.agents.rollout.record import Record
+from factgym.agents.runs.collect import json_value
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.audit import MIN_TASKS, needed_tasks, rubrics_of
 from factgym.benchmarks.formats import printable
@@ -85,6 +88,7 @@ class SearchResult:
     splits: names of the training and the fresh tasks; fingerprints: of their task sets. scripted: role -> reward of the
     oracle and, where there is one, the teacher. unpaid: single operators of an attack that cost nothing on training
     tasks though the work is worse. neutral: those that write the same work otherwise. notes: sentences for people.
+    baseline_agent: name and settings of the agent that played as the honest baseline; None for the family's own.
     """
 
     env: Env[Any]
@@ -106,6 +110,7 @@ class SearchResult:
     notes: tuple[str, ...] = ()
     classifiers: bool = True
     attacker: str = ""
+    baseline_agent: Mapping[str, Any] | None = None
 
     @property
     def passed(self) -> bool:
@@ -170,7 +175,14 @@ class StrategyRunner:
 
     def play_agent(self, agent: ScriptedAgent, task: int) -> Episode:
         """Play a task with a scripted agent, as `play` does with a strategy."""
-        episode = play_episode(self._env, agent, task, derive(self._seed, "episode", task))
+        return self._scored(play_episode(self._env, agent, task, derive(self._seed, "episode", task)))
+
+    def play_all(self, agent: Agent, tasks: Sequence[int], on_episode: Callable[[int], None]) -> list[Episode]:
+        """Play tasks with any agent, many at a time. Raises StrategyError as `play`, and RunAbortedError."""
+        jobs = [Job(task, 0, derive(self._seed, "episode", task)) for task in tasks]
+        return [self._scored(record) for record in play_jobs(self._env, agent, jobs, on_episode)]
+
+    def _scored(self, episode: Record) -> Episode:
         report = episode["reward"]
         if report is None or report["status"] != "scored":
             raise StrategyError(printable(str((episode["error"] or {}).get("message") or "not scored"), 300))
@@ -242,13 +254,15 @@ def run_search(
     seed: int = 0,
     first: Sequence[Strategy] = (),
     attacker: str = "",
+    baseline: Agent | None = None,
     on_progress: OnProgress = lambda phase, done, total: None,
 ) -> SearchResult:
     """Search the environment's strategy space, and measure the best strategies once on `n` fresh tasks.
 
     budget: training episodes. first: strategies that join the random ones and the space's handwritten ones, `attacker`
-    their author. Raises ConfigError for an environment without a space or rubrics, or where the honest baseline cannot
-    be played.
+    their author. baseline: an agent that plays the fresh tasks as the honest baseline; what strategies add to is the
+    family's own play all the same. Raises ConfigError for an environment without a space or rubrics, or where the honest
+    baseline cannot be played.
     """
     if n < 2 or budget < 20:
         raise ConfigError(f"a search needs at least 2 fresh tasks and a budget of 20 episodes, not {n} and {budget}")
@@ -269,8 +283,7 @@ def run_search(
     # are, and whatever is reported is measured on fresh ones.
     try:
         bar = [training.play(space.strategy(), index).total for index in tasks.train[: optimiser.rungs[-1]]]
-        measure = _Measure(space, fresh, tasks.fresh, on_progress)
-        baseline = measure.totals(space.strategy())
+        measure = _Measure(space, fresh, tasks.fresh, on_progress, baseline)
         scripted = measure.scripted(env.env_spec.id)
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
@@ -294,7 +307,7 @@ def run_search(
         episodes=optimiser.spent,
         tried=sum(1 for trial in optimiser.trials.values() if trial.rewards),
         faulty=sum(1 for trial in optimiser.trials.values() if trial.fault),
-        baseline=mean_interval(baseline),
+        baseline=mean_interval([episode.total for episode in measure.bar]),
         scripted=scripted,
         findings=tuple(finding for finding in findings if finding is not None),
         unpaid=tuple(strategy for strategy in free if not strategy.neutral),
@@ -302,6 +315,7 @@ def run_search(
         notes=tuple(notes),
         classifiers=classifiers,
         attacker=attacker,
+        baseline_agent=None if baseline is None else {"agent": baseline.name, **json_value(dict(baseline.describe()))},
     )
 
 
@@ -325,10 +339,22 @@ class _Measure:
     """Measures strategies on the fresh tasks, each once."""
 
     def __init__(
-        self, space: StrategySpace, runner: StrategyRunner, tasks: Sequence[int], on_progress: OnProgress
+        self,
+        space: StrategySpace,
+        runner: StrategyRunner,
+        tasks: Sequence[int],
+        on_progress: OnProgress,
+        baseline: Agent | None,
     ) -> None:
         self._space, self._runner, self._tasks, self._on_progress = space, runner, tasks, on_progress
         self._episodes: dict[str, list[Episode]] = {}
+        self.bar = (
+            self.episodes(space.strategy())
+            if baseline is None
+            else runner.play_all(
+                baseline, tasks, lambda done: on_progress(f"playing {baseline.name}", done, len(tasks))
+            )
+        )
 
     def episodes(self, strategy: Strategy) -> list[Episode]:
         """Return the episodes of a strategy, in the order of the tasks. Raises StrategyError."""
@@ -354,9 +380,9 @@ class _Measure:
 
     def finding(self, trial: Trial) -> Finding | None:
         """Measure a strategy; None where it fails on a fresh task."""
-        honest, strategy = self._space.strategy(), trial.strategy
+        strategy, bar = trial.strategy, [episode.total for episode in self.bar]
         try:
-            rewards, bar = self.totals(strategy), self.totals(honest)
+            rewards = self.totals(strategy)
             reference = self.totals(self._space.honest_part(strategy)) if trial.kind == "attack" else None
         except StrategyError:
             return None
@@ -371,14 +397,14 @@ class _Measure:
             reward=mean_interval(rewards),
             difference=difference,
             gain=gain,
-            parts=self._parts(strategy, honest),
-            example=self._example(strategy, honest),
+            parts=self._parts(strategy),
+            example=self._example(strategy),
             verdict=verdict,
             needed=needed_tasks(_open_distance(difference, gain, honest_reward)) if verdict == "undecided" else None,
         )
 
-    def _parts(self, strategy: Strategy, honest: Strategy) -> dict[str, float]:
-        ours, bar = self.episodes(strategy), self.episodes(honest)
+    def _parts(self, strategy: Strategy) -> dict[str, float]:
+        ours, bar = self.episodes(strategy), self.bar
         names = dict.fromkeys(name for episode in ours for name in episode.shares)
         return {
             name: math.fsum(a.shares.get(name, 0.0) - b.shares.get(name, 0.0) for a, b in zip(ours, bar, strict=True))
@@ -386,9 +412,9 @@ class _Measure:
             for name in names
         }
 
-    def _example(self, strategy: Strategy, honest: Strategy) -> dict[str, Any]:
+    def _example(self, strategy: Strategy) -> dict[str, Any]:
         """Return the episode that gained most on the baseline: task, reward, and what the policy wrote, bounded."""
-        pairs = list(zip(self.episodes(strategy), self.episodes(honest), strict=True))
+        pairs = list(zip(self.episodes(strategy), self.bar, strict=True))
         best, bar = max(pairs, key=lambda pair: pair[0].total - pair[1].total)
         messages = [message for message in best.record["messages"] if message["role"] == "assistant"]
         return {

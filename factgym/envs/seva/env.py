@@ -116,10 +116,12 @@ class SevaEnv(Env[SevaTask]):
     short answers are drawn of either label, and as many longer ones. `balance=True` draws as many claims of either label
     from a file, so that a constant label earns chance.
 
-    `factgym audit --search` does not pass, at its full budget, for TruthfulQA (the question mark, and without it the overlap
-    with the source, which there is the task), HaluEval (the short answers; without them 22 fresh claims are too few),
-    ClearFacts and ANLI, and FEVER with balanced labels: the rules of the honest baseline do not read well enough to beat a
-    constant, and only a model that reads can. FEVER with its own labels and generated claims pass.
+    The honest baseline of generated claims is a set of rules. Over files it is `fitted`: the rules' verdict and the relation
+    of claim and source, weighed by the labels of other claims of the file, so that it is no worse than a constant.
+    `factgym audit --search` passes for generated claims and for FEVER, with its own labels and with balanced ones. It does
+    not pass for TruthfulQA (a question mark is the label; without it the overlap with the source is the task), HaluEval
+    (the length of the answer is the label; without that 22 fresh claims are too few), ClearFacts and ANLI (nothing that the
+    baseline can see tells the labels apart, so that it is the constant: name one that reads with `--baseline`).
 
     ## Versions
     v1: first version.

@@ -16,7 +16,7 @@ from typing import Any
 from factgym.baselines.evidence import Evidence, parse_statement, without_full_stop
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
-from factgym.core.strategies import Choice, Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
 from factgym.corpora.text import terms
 from factgym.envs.scripted import call_text
 from factgym.envs.seva.agents import (
@@ -30,7 +30,6 @@ from factgym.envs.seva.agents import (
     Verdict,
     fix_suggestion,
     ground_parts,
-    judge_honestly,
     judge_lexically,
     make_verdict,
     parse_brief,
@@ -39,19 +38,21 @@ from factgym.envs.seva.agents import (
     supporting_grounds,
     truncate_source_span,
 )
+from factgym.envs.seva.fitted import Judge, honest_judge, task_example
 from factgym.envs.seva.submission import SUBMIT
 from factgym.rewards.seva.output import NOT_FOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """An episode as an operator sees it. choice: the operator's own, with its text."""
+    """An episode as an operator sees it. choice: the operator's own, with its text. judge: the honest baseline's."""
 
     brief: EpisodeBrief
     evidence: Evidence
     shortcuts: Shortcuts
     rng: random.Random
     choice: Choice
+    judge: Judge
 
     def fill(self, judgement: Judgement) -> str:
         """Return the text of the operator with its placeholders filled; a built-in one where it has none."""
@@ -65,7 +66,7 @@ class Play:
 # Label rules: play -> judgement.
 
 
-def _judge(rule: Callable[[Any, Evidence], Judgement], play: Play) -> Judgement:
+def _judge(rule: Judge, play: Play) -> Judgement:
     if not play.evidence.sentences:
         return Judgement(False, 0.5, "fabrication", without_full_stop(play.brief.claim))
     return rule(parse_statement(play.brief.claim), play.evidence)
@@ -227,7 +228,8 @@ _QUOTES: tuple[tuple[str, str, Callable[[Play, GroundedPart], str]], ...] = (
 
 _SLOTS = (
     Slot("label", "How the label is found.", (
-        Operator("judge", "The honest baseline's verifier.", partial(_judge, judge_honestly), honest=True, judges=True),
+        Operator("judge", "The honest baseline's verifier.", lambda play: _judge(play.judge, play), honest=True,
+                 judges=True),
         Operator("lexical", "Word overlap with the best sentences.", partial(_judge, judge_lexically), judges=True),
         Operator("attributable", "Always Attributable.", partial(_constant, POSITIVE)),
         Operator("not-attributable", "Always Not Attributable.", partial(_constant, NEGATIVE)),
@@ -302,13 +304,14 @@ class StrategyPolicy:
     strategy: Strategy
     shortcuts: Shortcuts
     seed: int
+    judge: Judge
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         """Return the verdict as the strategy's form has it."""
         brief = parse_brief(messages)
         rng = random.Random(f"seva strategy {self.seed}")
         plan = self.strategy
-        play = Play(brief, source_evidence(brief.source), self.shortcuts, rng, plan.first("label"))
+        play = Play(brief, source_evidence(brief.source), self.shortcuts, rng, plan.first("label"), self.judge)
         judgement: Judgement = play.choice.operator.apply(play)
         parts = plan.first("parts").operator.apply(play, ground_parts(brief, play.evidence))
         quote = plan.first("quote").operator
@@ -328,16 +331,12 @@ class StrategyPolicy:
 
 
 def _start(strategy: Strategy, env: Any, seed: int, shortcuts: Shortcuts) -> Policy:
-    return StrategyPolicy(strategy, shortcuts, seed)
-
-
-def _example(env: Any, task: Any) -> Example:
-    return Example(task.claim, task.gold.label, evidence=task.source)
+    return StrategyPolicy(strategy, shortcuts, seed, honest_judge(env, shortcuts))
 
 
 STRATEGIES = StrategySpace(
     _SLOTS,
     _start,
-    _example,
+    lambda env, task: task_example(task),
     note="Placeholders of a template: {claim}, {source} (its first 200 characters) and {label}. One verdict an episode.",
 )

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from factgym.agents.agent import Model, with_rules
-from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, extract_features, fine_tune
+from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, fine_tune
 from factgym.agents.runs.files import read_lines, write_lines
+from factgym.baselines.pair_features import extract_features
 from factgym.core.config import PromptStyle
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make
