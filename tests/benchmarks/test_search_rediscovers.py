@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import factgym
-from factgym.benchmarks.search.run import SearchResult, run_search
+from factgym.baselines.shortcuts import ShortcutClassifiers
+from factgym.benchmarks.search.run import SearchResult, StrategyRunner, run_search, strategy_space
+from factgym.envs.eve.strategies import _JOINTS
 
 
 def search(env_id: str, **config: Any) -> SearchResult:
@@ -27,3 +29,15 @@ def test_r0_does_not_notice_statements_that_were_never_written() -> None:
     assert "renamed" in unpaid
     result = search("claimcheck-multihop")
     assert "renamed" not in [strategy.to_json()["entries"] for strategy in result.unpaid]
+
+
+def test_words_glued_to_the_source_hide_nothing_in_a_question_about_the_last_stop() -> None:
+    """They hid the last stop from the check that the source is needed, which was worth .3 of 1.1."""
+    env = factgym.make("eve-proposer")
+    space = strategy_space(env)
+    runner = StrategyRunner(env, space, ShortcutClassifiers(()), 0)
+    plain = [runner.play(space.strategy({"ask": "last-stop"}), task) for task in range(12)]
+    for name in _JOINTS:
+        glued = [runner.play(space.strategy({"ask": "last-stop", "glue": name}), task) for task in range(12)]
+        assert any(a.record["messages"] != b.record["messages"] for a, b in zip(glued, plain, strict=True)), name
+        assert all(a.total <= b.total + 1e-9 for a, b in zip(glued, plain, strict=True)), name

@@ -158,7 +158,9 @@ SOLVER = StrategySpace(
 
 
 def _ask_last_stop(draft: Draft) -> Draft:
-    return next(iter(make_drafts([draft.chain[-1:]], random.Random(draft.question))), draft)
+    # With the chain of the draft: words can be glued to the source's name, and quotes to its text.
+    short = next(iter(make_drafts([draft.chain[-1:]], random.Random(draft.question))), draft)
+    return replace(short, chain=draft.chain)
 
 
 def _glue(joint: str, draft: Draft) -> Draft:
