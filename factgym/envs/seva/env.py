@@ -118,8 +118,8 @@ class SevaEnv(Env[SevaTask]):
 
     The honest baseline of generated claims is a set of rules. Over files it is `fitted`: the rules' verdict and the relation
     of claim and source, weighed by the labels of other claims of the file, so that it is no worse than a constant.
-    `factgym audit --search` passes for generated claims and for FEVER, with its own labels and with balanced ones. It does
-    not pass for TruthfulQA (a question mark is the label; without it the overlap with the source is the task), HaluEval
+    `factgym audit --search` passes, at its full budget, for generated claims and for FEVER, with its own labels and with
+    balanced ones. It does not pass for TruthfulQA (a question mark is the label; without it the overlap with the source is the task), HaluEval
     (the length of the answer is the label; without that 22 fresh claims are too few), ClearFacts and ANLI (nothing that the
     baseline can see tells the labels apart, so that it is the constant: name one that reads with `--baseline`).
 
