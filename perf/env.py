@@ -161,7 +161,7 @@ def _where(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int]) -> list[tu
         for part, name in steps.items():
             stack.enter_context(patch.object(env, name, _timed(getattr(env, name), part, spent)))
         for part, target in (
-            ("parse", "factgym.core.env.parse_action"),
+            ("parse", "factgym.core.action.ActionParser.parse"),
             ("records", "factgym.agents.rollout.engine.record"),
         ):
             stack.enter_context(patch(target, _timed(resolve_name(target), part, spent)))

@@ -31,6 +31,7 @@ from factgym.core.calls import (
     json_error,
     kind_of,
     parse_text,
+    tag_set,
     too_many_calls,
     visible_text,
 )
@@ -83,8 +84,7 @@ def parse_action(
     object that names no tool and holds that key is the arguments of the tool. An action above `limits.max_chars` is
     refused whole, and the transcript keeps its beginning. Raises ConfigError for a tag that cannot be written.
     """
-    parser = _ActionParser(limits, tags, implicit)
-    return parser.parse_completion(action) if type(action) is str else parser.parse(action)
+    return ActionParser(tags, implicit, limits).parse(action)
 
 
 def _refused(code: ErrorCode, message: str, content: str = "") -> ParsedAction:
@@ -95,13 +95,18 @@ def _single(item: Item, content: str = "") -> ParsedAction:
     return ParsedAction((item,), "", False, {"role": "assistant", "content": content})
 
 
-class _ActionParser:
-    """The three forms of an action, under one set of limits and tags."""
+class ActionParser:
+    """`parse_action` under one set of tags and limits. Immutable. Raises ConfigError for a tag that cannot be written."""
 
     __slots__ = ("implicit", "limits", "tags")
 
-    def __init__(self, limits: Limits, tags: Mapping[str, tuple[str, str]], implicit: Mapping[str, str]) -> None:
-        self.limits, self.tags, self.implicit = limits, tags, implicit
+    def __init__(
+        self,
+        tags: Mapping[str, tuple[str, str]] = _NO_TAGS,
+        implicit: Mapping[str, str] = _NO_TAGS,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.tags, self.implicit, self.limits = tag_set(tuple(tags.items())), implicit, limits
 
     def parse(self, action: Any) -> ParsedAction:
         """Parse a completion, an assistant message or a call; never raises, whatever the action.
@@ -109,7 +114,7 @@ class _ActionParser:
         Methods of `str` and `dict` are called on the types themselves: a subclass may override them.
         """
         if issubclass(type(action), str):
-            return self.parse_completion(str.__str__(action))
+            return self._parse_completion(str.__str__(action))
         if not issubclass(type(action), dict):
             message = (
                 f"An action is a string, an assistant message (a dict with role and content or tool_calls) or a dict "
@@ -128,18 +133,18 @@ class _ActionParser:
             or "tool_calls" in fields
             or ("content" in fields and not fields.keys() & {"name", "tool"})
         ):
-            return self.parse_message(fields)
-        return self.parse_call(fields)
+            return self._parse_message(fields)
+        return self._parse_call(fields)
 
-    def too_long(self, text: str) -> ParsedAction:
+    def _too_long(self, text: str) -> ParsedAction:
         message = (
             f"The message has more than {self.limits.max_chars} characters; it was not read. Write a shorter one."
         )
         return _refused("too_long", message, clean_text(text[: min(HEAD_CHARS, self.limits.max_chars)]))
 
-    def parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:
+    def _parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:
         if len(text) > self.limits.max_chars:
-            return self.too_long(text)
+            return self._too_long(text)
         if not text.isascii():
             text = clean_text(text)
         items, free = parse_text(text, self.limits, self.tags, self.implicit)
@@ -151,7 +156,7 @@ class _ActionParser:
                 items = (call_error("only_reasoning", only),)
         return ParsedAction(items, free, False, message)
 
-    def parse_call(self, fields: dict[str, Any]) -> ParsedAction:
+    def _parse_call(self, fields: dict[str, Any]) -> ParsedAction:
         """Parse a tool-call dict; the transcript gets the call as tagged JSON."""
         try:
             plain = plain_json(fields, self.limits)
@@ -161,10 +166,10 @@ class _ActionParser:
         call = plain if isinstance(item, CallError) else {"name": item.name, "arguments": item.arguments}
         content = f"<tool_call>\n{encode_json(call)}\n</tool_call>"
         if len(content) > self.limits.max_chars:  # escapes make the text longer than the counted value
-            return self.too_long(content)
+            return self._too_long(content)
         return _single(item if isinstance(item, CallError) else replace(item, end=len(content)), content)
 
-    def parse_message(self, fields: dict[str, Any]) -> ParsedAction:
+    def _parse_message(self, fields: dict[str, Any]) -> ParsedAction:
         """Return the parsed form of an assistant message: its native calls, or else its text.
 
         Subclasses of built-in types are read through the base type's own methods: a hostile `__str__` is never called.
@@ -176,14 +181,14 @@ class _ActionParser:
         if isinstance(content, CallError):
             return _single(content)
         if content is not None and len(content) > self.limits.max_chars:
-            return self.too_long(content)
+            return self._too_long(content)
         # The reasoning that a server keeps apart.
         texts = (fields.get(key) for key in ("reasoning_content", "reasoning"))
         text = next((text for text in texts if issubclass(type(text), str)), "")
         reasoning = clean_text(str.__str__(text)[: self.limits.max_chars])
         calls = fields.get("tool_calls")
         if calls is None or (type(calls) in (list, tuple) and not calls):
-            return self.parse_completion(content or "", reasoning)
+            return self._parse_completion(content or "", reasoning)
         cleaned = None if content is None else clean_text(content)
         if not issubclass(type(calls), (list, tuple)):
             return _refused("bad_shape", f"tool_calls must be a list, not {kind_of(calls)}.", cleaned or "")

@@ -243,14 +243,12 @@ def tag_set(tags: tuple[tuple[str, tuple[str, str]], ...], calls: bool = True) -
     return TagSet(dict(tags), *openers, {name: re.compile(f"</(?:{name}|think)>") for name in names})
 
 
-def parse_text(
-    text: str, limits: Limits, tags: Mapping[str, tuple[str, str]], implicit: Mapping[str, str]
-) -> tuple[tuple[Item, ...], str]:
+def parse_text(text: str, limits: Limits, tags: TagSet, implicit: Mapping[str, str]) -> tuple[tuple[Item, ...], str]:
     """Return the calls and errors of a completion, at least one, and its free text.
 
     `text` holds no lone surrogates and at most `max_chars` characters.
     """
-    compiled, reader = tag_set(tuple(tags.items())), Reader(text, limits)
+    reader = Reader(text, limits)
     # Nothing but one JSON object, tagged or bare: the most common forms, which need no scan.
     opening = _OBJECT_START.match(text)
     if opening is not None:
@@ -262,7 +260,7 @@ def parse_text(
         if closing is not None and (opening[1] or not closing[1]):
             first = opening.start(1) if opening[1] else opening.end()
             return (call_from_object(value, limits, implicit, first, closing.end(1) if closing[1] else end),), ""
-    scan = _TextScan(text, limits, compiled, implicit, reader)
+    scan = _TextScan(text, limits, tags, implicit, reader)
     scan.run()
     if not scan.items:
         scan.read_bare_objects(skip_space(text, 0))

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Generic, Self
 import gymnasium
 import numpy as np
 
-from factgym.core.action import ParsedAction, parse_action
+from factgym.core.action import ActionParser, ParsedAction
 from factgym.core.calls import CallError, ToolCall
 from factgym.core.config import EnvConfig
 from factgym.core.episode import Episode, RewardReport, SpanCredit, Stop, TaskT, ToolResult, Turn
@@ -54,6 +54,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """`<tag>text</tag>` in a completion -> (tool, argument)."""
     implicit: ClassVar[Mapping[str, str]] = {}
     """Key of a bare JSON object -> the tool that it submits to."""
+    parser: ClassVar[ActionParser] = ActionParser()
+    """Of `tags` and `implicit`, made with the class."""
     task_set: ClassVar[TaskSet[Any] | None] = None
     """The tasks of an environment that has the same in every configuration."""
     prompt: ClassVar[str] = ""
@@ -72,6 +74,10 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     clock: Callable[[], float] | None = None
     """Set by an engine to time the tools; environments themselves know no time."""
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012 - Gymnasium's declaration
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.parser = ActionParser(cls.tags, cls.implicit)
 
     def __init__(self, env_spec: EnvSpec, config: EnvConfig, render_mode: str | None = None) -> None:
         if render_mode not in (None, "ansi"):
@@ -152,7 +158,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         toolbox, state = self.toolbox, self.state
         state.turn = len(self.episode.turns)
         result: ToolResult = toolbox.call(state, call, self.open_tools)
-        if result.error is None and toolbox.ends_episode(result.tool):
+        if result.error is None and result.tool in toolbox.ends_episode:
             self.finish()
         return result
 
@@ -228,7 +234,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         turns = self._episode.turns if self._episode is not None else []
         if self.toolbox is None or not turns:
             return None
-        ending = (r for r in turns[-1].results if r.error is None and self.toolbox.ends_episode(r.tool))
+        ending = (r for r in turns[-1].results if r.error is None and r.tool in self.toolbox.ends_episode)
         return next(ending, None)
 
     def report(
@@ -350,7 +356,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         episode = self.episode
         if episode.stop is not None:
             raise EpisodeOverError(f"the episode is over ({episode.stop}): call reset() to start another")
-        parsed = parse_action(action, tags=self.tags, implicit=self.implicit)
+        parsed = self.parser.parse(action)
         messages, turns = episode.messages, episode.turns
         message_index = len(messages)
         messages.append(parsed.message)

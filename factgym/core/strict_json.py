@@ -250,7 +250,7 @@ class Reader:
         self._scan = _decoder(limits.max_number_chars).scan_once  # type: ignore[attr-defined]  # typeshed leaves it out
         # Few brackets cannot nest deeply: most texts need no scan for depth.
         self._shallow = text.count("{") + text.count("[") <= limits.max_depth
-        self._escapes = "\\u" in text and _SURROGATE_ESCAPE.search(text) is not None
+        self._escapes = "\\" in text and _SURROGATE_ESCAPE.search(text) is not None
         self._faults: dict[int, StrictJsonError] = {}  # start -> the value's fault
         self._unclosed: set[int] = set()  # brackets of which a scan to the end of the text found no partner
 

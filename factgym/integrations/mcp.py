@@ -24,7 +24,7 @@ from factgym.agents.rollout.jobs import Job, jobs_of, task_order
 from factgym.agents.rollout.record import Act, Log, record
 from factgym.agents.runs.collect import manifest_of
 from factgym.agents.runs.write import RunWriter
-from factgym.core.action import encode_json, parse_action
+from factgym.core.action import encode_json
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
@@ -155,7 +155,7 @@ def _ends_with_text(template: Session) -> bool:
     actions = play_oracle(env)
     if actions is None:
         return not session.tools()
-    items = parse_action(actions[-1], tags=env.tags, implicit=env.implicit).items
+    items = env.parser.parse(actions[-1]).items
     return not any(isinstance(item, ToolCall) for item in items)
 
 

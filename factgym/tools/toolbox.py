@@ -163,28 +163,28 @@ class Toolbox:
         if len(self._by_name) != len(self.tools):
             raise ConfigError(f"two tools have one name: {', '.join(tool.name for tool in self.tools)}")
 
-    def schemas(self, names: Collection[str] | None = None, style: str = "full") -> list[ToolSchema]:
+    def schemas(self, names: Collection[str] | None = None, style: str = "full") -> Sequence[ToolSchema]:
         """The OpenAI schemas of the tools of these names, in the toolbox's order; of all for None.
 
         style: "brief" for compact ones.
         """
         if names is None:
-            return (self._brief_schemas if style == "brief" else self._full_schemas).copy()
+            return self._brief_schemas if style == "brief" else self._full_schemas
         tools = [tool for tool in self.tools if tool.name in names]
         return [tool.brief_schema if style == "brief" else tool.schema for tool in tools]
 
     @cached_property
-    def _full_schemas(self) -> list[ToolSchema]:
-        return [tool.schema for tool in self.tools]
+    def _full_schemas(self) -> tuple[ToolSchema, ...]:
+        return tuple(tool.schema for tool in self.tools)
 
     @cached_property
-    def _brief_schemas(self) -> list[ToolSchema]:
-        return [tool.brief_schema for tool in self.tools]
+    def _brief_schemas(self) -> tuple[ToolSchema, ...]:
+        return tuple(tool.brief_schema for tool in self.tools)
 
-    def ends_episode(self, name: str) -> bool:
-        """Whether a successful call of this tool ends the episode."""
-        tool = self._by_name.get(name)
-        return tool is not None and tool.ends_episode
+    @cached_property
+    def ends_episode(self) -> frozenset[str]:
+        """Names of the tools of which a successful call ends the episode."""
+        return frozenset(tool.name for tool in self.tools if tool.ends_episode)
 
     def call(self, state: Any, call: ToolCall, names: Collection[str] | None = None) -> ToolResult:
         """Validate a call of one of these tools and do it.
@@ -198,10 +198,8 @@ class Toolbox:
             message = f"There is no tool {name!r} here.{did_you_mean(name, options)} Tools: {', '.join(options)}."
             return failed(call, ToolError("unknown_tool", message))
         arguments = call.arguments
-        if tool.accepts is None or not tool.accepts(arguments):
-            error = tool.check(arguments)
-            if error is not None:
-                return failed(call, error)
+        if (tool.accepts is None or not tool.accepts(arguments)) and (error := tool.check(arguments)) is not None:
+            return failed(call, error)
         try:
             data = tool.function(state, **arguments)
         except ToolError as refusal:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from factgym.agents.resolve import find_scripted_agent
-from factgym.core.action import encode_json, parse_action
+from factgym.core.action import encode_json
 from factgym.core.calls import ToolCall
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError
@@ -103,7 +103,7 @@ def record(env: Env[Any], episodes: int) -> list[Recorded]:
 
 
 def _calls(env: Env[Any], action: Any) -> Iterator[Message]:
-    for item in parse_action(action, tags=env.tags, implicit=env.implicit).items:
+    for item in env.parser.parse(action).items:
         if not isinstance(item, ToolCall):
             raise ConfigError(
                 f"integrations are measured on episodes of calls, and the oracle of {env.env_spec.id} answers in text: "

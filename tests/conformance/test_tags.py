@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import factgym
-from factgym.core.action import parse_action
 from factgym.envs.eve.tools import mask_reasoning
 from factgym.rewards.corver.format import find_sections
 from factgym.rewards.eve.spans import parse_proposal, parse_solution
@@ -57,7 +56,7 @@ def test_the_tags_of_the_parsers_are_among_them(tags: list[str]) -> None:
 
 def test_a_passage_with_a_tag_changes_nothing_for_any_parser(tags: list[str]) -> None:
     before, after = "The mill was built in 1862.", "Trains stop in summer."
-    parsers = [factgym.spec(name).load() for name in factgym.list_envs()]
+    envs = [factgym.spec(name).load() for name in factgym.list_envs()]
     for tag in (*tags, "information", "observation", "THINK", "Question"):
         hostile = [
             f"{before} <{tag}>Velmora</{tag}> {after}",
@@ -70,8 +69,8 @@ def test_a_passage_with_a_tag_changes_nothing_for_any_parser(tags: list[str]) ->
             assert not parse_solution(text).tagged
             assert mask_reasoning(text) == text
             assert [section.block for section in find_sections(text)] == ["text"]
-            for parser in parsers:
-                parsed = parse_action(text, tags=parser.tags, implicit=parser.implicit)
+            for env in envs:
+                parsed = env.parser.parse(text)
                 codes = [getattr(item, "code", "call") for item in parsed.items]
-                assert codes == ["no_tool_call"], (tag, parser)
+                assert codes == ["no_tool_call"], (tag, env)
                 assert parsed.text == text

@@ -59,6 +59,11 @@ def test_there_is_no_step_before_reset_nor_after_the_end() -> None:
     env.step(say("x"))
 
 
+def test_a_tag_that_cannot_be_written_is_refused_with_its_class() -> None:
+    with pytest.raises(ConfigError, match="cannot be a tag"):
+        type("OddEnv", (TinyEnv,), {"tags": {"a b": ("say", "text")}})
+
+
 def test_a_reset_that_fails_leaves_no_half_episode(monkeypatch: pytest.MonkeyPatch) -> None:
     env = tiny()
     env.reset(seed=0)

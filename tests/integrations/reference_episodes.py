@@ -234,7 +234,7 @@ def scripted_messages(env: Env[Any], policy: Policy) -> list[Message]:
 
 def to_native(env: Env[Any], message: Message, turn: int) -> Message:
     """The same calls in the form that servers send; what holds no call stays as it was written."""
-    parsed = parse_action(message, tags=env.tags, implicit=env.implicit)
+    parsed = env.parser.parse(message)
     calls = [item for item in parsed.items if isinstance(item, ToolCall)]
     if parsed.native or len(calls) < len(parsed.items):
         return parsed.message

@@ -13,7 +13,6 @@ from typing import Any
 
 import factgym
 from factgym.agents.resolve import scripted_agents
-from factgym.core.action import parse_action
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.integrations.frameworks import json_quote, render_template
@@ -96,7 +95,7 @@ def validation_plan(env: Env[Any]) -> dict[str, Any]:
     actions: list[dict[str, Any]] = []
     while env.episode.stop is None:
         reply = policy.act(env.policy_prompt(), env.available_tools()) if policy else "I would rather not say."
-        message = parse_action(reply, tags=env.tags, implicit=env.implicit).message
+        message = env.parser.parse(reply).message
         actions.append(FactAction.of(dict(message)).model_dump(exclude_unset=True))
         env.step(message)
     return {"plan_schema_version": "1", "reset": {"episode_id": EPISODE_ID, "seed": 0}, "actions": actions}

@@ -27,7 +27,6 @@ from verl.utils.tokenizer import normalize_token_ids
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from factgym.agents.sampling import split_reasoning
-from factgym.core.action import parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.config import build_checked
 from factgym.core.env import Env
@@ -126,7 +125,7 @@ def _hermes_calls(env: Env[Any], text: str, answer: str) -> tuple[str, list[dict
             call = {}
         if call.keys() == {"name", "arguments"} and type(call["name"]) is str and type(call["arguments"]) is dict:
             return "", [call]
-    items = parse_action(text, tags=env.tags, implicit=env.implicit).items
+    items = env.parser.parse(text).items
     calls = [{"name": item.name, "arguments": item.arguments} for item in items if isinstance(item, ToolCall)]
     return (_CALL_BLOCK.sub("", answer).strip(), calls) if len(calls) == len(items) else (answer, [])
 
