@@ -15,7 +15,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
@@ -130,20 +129,24 @@ def _serve(pipe: Connection, environ: Mapping[str, str], gates: str) -> None:
 
 
 async def _answer_calls(pipe: Connection) -> None:
-    worker, loop = Worker(), asyncio.get_running_loop()
-    reader, calls = ThreadPoolExecutor(1), set()
+    worker, loop, calls = Worker(), asyncio.get_running_loop(), set()
 
     async def answer(number: int, method: str, args: tuple[Any, ...]) -> None:
         pipe.send((number, await getattr(worker, method)(*args)))
 
-    while True:
-        try:
-            call = await loop.run_in_executor(reader, pipe.recv)
-        except (EOFError, OSError):
-            os._exit(0)  # nobody waits any more, and a thread of a policy may never return
+    def start(call: tuple[int, str, tuple[Any, ...]]) -> None:
         task = loop.create_task(answer(*call))
         calls.add(task)
         task.add_done_callback(calls.discard)
+
+    def listen() -> None:
+        with suppress(EOFError, OSError):
+            while True:
+                loop.call_soon_threadsafe(start, pipe.recv())
+        os._exit(0)  # nobody waits any more, and a thread of a policy may never return
+
+    threading.Thread(target=listen, name="factgym-worker", daemon=True).start()
+    await asyncio.Event().wait()
 
 
 def on_processes(workers: int, agent: str, settings: Mapping[str, Any] | None = None) -> Engine:

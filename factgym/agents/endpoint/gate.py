@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import mmap
 import os
 import struct
 import time
@@ -33,6 +34,8 @@ _MAX_INTERVAL = 1.0
 
 
 _STATE = struct.Struct("9d")
+_REFUSALS = struct.Struct("d")
+"""The third number of the state."""
 
 _folder: Path | None = None
 
@@ -77,12 +80,28 @@ class RateGate:
         self._reference = 0.0  # requests a second that the server took before the last refusal
         self._path = file
         self._file: FileIO | None = None
+        self._state: mmap.mmap | None = None
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        if self._file is not None:
+        if self._file is not None and self._state is not None:
+            self._state.close()
             self._file.close()
-            self._file = None
+            self._file = self._state = None
+
+    def _open(self) -> tuple[FileIO, mmap.mmap]:
+        if self._file is None or self._state is None:
+            self._file = FileIO(os.open(self._path or "", os.O_RDWR | os.O_CREAT, 0o600), "r+")
+            self._file.truncate(_STATE.size)  # zeros where it is new
+            self._state = mmap.mmap(self._file.fileno(), _STATE.size)
+        return self._file, self._state
+
+    @property
+    def _paces(self) -> bool:
+        """Whether any process was refused a request; read without the lock, as requests do not wait before."""
+        if self._path is None:
+            return self._refusals > 0
+        return bool(_REFUSALS.unpack_from(self._open()[1], 2 * _REFUSALS.size)[0])
 
     @contextmanager
     def _shared(self) -> Iterator[None]:
@@ -90,22 +109,19 @@ class RateGate:
         if self._path is None:
             yield
             return
-        if self._file is None:
-            self._file = FileIO(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600), "r+")
-        lock(self._file, wait=True)
+        file, state = self._open()
+        lock(file, wait=True)
         try:
-            self._file.seek(0)
-            if state := self._file.read(_STATE.size):
-                accepted, before, refusals, *times = _STATE.unpack(state)
+            accepted, before, refusals, *times = _STATE.unpack_from(state)
+            if any(times):  # not of a new file
                 self.accepted, self._accepted_before, self._refusals = int(accepted), int(before), int(refusals)
                 self._next, self._paused_until, self._since, self._pause, self._elapsed, self._reference = times
             yield
             counts = self.accepted, self._accepted_before, self._refusals
             times = [self._next, self._paused_until, self._since, self._pause, self._elapsed, self._reference]
-            self._file.seek(0)
-            self._file.write(_STATE.pack(*counts, *times))
+            _STATE.pack_into(state, 0, *counts, *times)
         finally:
-            unlock(self._file)
+            unlock(file)
 
     @property
     def rate(self) -> float | None:
@@ -122,7 +138,7 @@ class RateGate:
 
     async def wait(self) -> float:
         """Wait until a request may be sent; return the time of sending, which `refused` takes."""
-        if self._path is None and not self._refusals:
+        if not self._paces:
             return self._clock()
         async with self._turn:  # fair: in the order of arrival
             while True:
