@@ -6,7 +6,7 @@
 | `openai:MODEL` | an OpenAI-compatible server (at `base_url` or OPENAI_BASE_URL) |
 | `http://HOST:PORT/v1` | the server there, with the one model that it serves |
 | `hf:FOLDER-OR-ID` | a causal language model through transformers |
-| `nli:FOLDER-OR-ID` | an entailment or grounding model through transformers, which plays ClaimCheck |
+| `nli:FOLDER-OR-ID` | an entailment or grounding model through transformers, which plays ClaimCheck and SEVA |
 | `path/to/file.py:Name` | a class, object or function of yours |
 | `majority:N:AGENT` | N samples of AGENT each turn; the action that most of them chose |
 | `best:N:AGENT` | N samples of AGENT each turn; the likeliest by the model itself |
@@ -156,14 +156,16 @@ def _local(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model
 
 
 def _nli(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
-    from factgym.agents.nli import NliModel
+    from factgym.agents.nli import NliModel, SevaNliModel
     from factgym.envs.claimcheck.env import ClaimCheckEnv
+    from factgym.envs.seva.env import SevaEnv
 
     if not name:
         raise ConfigError("nli: needs a model: nli:FOLDER or nli:OWNER/NAME")
-    if not issubclass(spec(env_id).load(), ClaimCheckEnv):
-        raise ConfigError(f"nli:{name} plays the environments of claimcheck, and {env_id!r} is none of them")
-    return NliModel(name, **settings)
+    env = spec(env_id).load()
+    if not issubclass(env, (ClaimCheckEnv, SevaEnv)):
+        raise ConfigError(f"nli:{name} plays the environments of claimcheck and seva, and {env_id!r} is none of them")
+    return (SevaNliModel if issubclass(env, SevaEnv) else NliModel)(name, **settings)
 
 
 def _ensemble(kind: str, text: str, settings: dict[str, Any], env_id: str) -> Model:

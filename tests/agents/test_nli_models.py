@@ -17,6 +17,7 @@ import factgym
 from factgym.agents.nli.policy import judge_statements, run_together
 from factgym.agents.nli.scorer import NliSettings, Pair, PairScore, PairScorer, label_meanings
 from factgym.agents.resolve import find_agent
+from factgym.agents.rollout.jobs import Job
 from factgym.check.answers import Answer
 from factgym.check.checker import CheckedClaim, Checker
 from factgym.check.documents import CheckedDocuments
@@ -105,6 +106,26 @@ def test_it_plays_with_few_turns_and_offline(trained: str, offline: bool) -> Non
     env = factgym.make("claimcheck", max_turns=3, offline=offline)
     episodes, _ = run(env, agent, many(2))
     assert all(item["turns"][-1]["calls"][0]["tool"] == "submit" and not item["error"] for item in episodes)
+    asyncio.run(agent.close())
+
+
+def test_on_claims_with_a_source_it_gives_its_label_and_probability(trained: str, tmp_path: Path) -> None:
+    """Against the library's own probabilities; the trained model knows these claims."""
+    source = " ".join(SENTENCES)
+    rows = [{"claim": text, "source": source, "label": n == 0} for n, text in enumerate(CLAIMS)]
+    (tmp_path / "claims.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    agent = find_agent(f"nli:{trained}", "seva-fever")
+    env = factgym.make("seva-fever", path=str(tmp_path / "claims.jsonl"))
+    episodes, _ = run(env, agent, [Job(index) for index in range(3)])
+    expected = [score.support for score in scorer(trained).score([Pair(source, text, "") for text in CLAIMS])]
+    for episode in episodes:
+        verdict = json.loads(episode["messages"][2]["content"])
+        support = expected[episode["index"]]
+        assert verdict["label"] == ("Attributable" if episode["index"] == 0 else "Not Attributable")
+        assert verdict["confidence"] == pytest.approx(max(support, 1 - support), abs=0.006)
+        assert episode["reward"]["metrics"]["correct"] and episode["reward"]["components"]["grounded_alignment"] > 0
+    wrong = json.loads(next(e for e in episodes if e["index"] == 1)["messages"][2]["content"])
+    assert wrong["error_type"] == "numerical_exaggeration" or "30" in wrong["fix_suggestion"]
     asyncio.run(agent.close())
 
 
@@ -260,7 +281,7 @@ def test_models_that_judge_nothing_are_refused(folder: Path, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match="there is no model folder"):
         asyncio.run(find_agent(f"nli:{tmp_path}/missing", ENV).prepare())
     with pytest.raises(ConfigError, match="none of them"):
-        find_agent(f"nli:{unnamed}", "seva")
+        find_agent(f"nli:{unnamed}", "profact")
     with pytest.raises(ConfigError, match="Did you mean 'threshold'"):
         find_agent(f"nli:{unnamed}", ENV, {"treshold": 0.5})
     with pytest.raises(ConfigError, match="needs a model"):

@@ -1,4 +1,4 @@
-"""A policy of ClaimCheck that searches and reads like the scripted verifiers, and judges by an NLI model's scores.
+"""Policies of ClaimCheck and SEVA that act like the scripted verifiers, and judge by an NLI model's scores.
 
 Each statement is scored against the passages that were read, as windows that fit the model (the longest premises, as in
 MiniCheck), and against the sentences nearest to it, from which the quotes are chosen: the sentence, or the two or three
@@ -9,10 +9,12 @@ at the same time share it.
 from __future__ import annotations
 
 import asyncio
+import json
 import queue
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from itertools import islice
@@ -26,6 +28,7 @@ from factgym.baselines.evidence import (
     Statement,
     build_evidence,
     parse_statement,
+    select_sentences,
     uncovered_span,
     without_full_stop,
 )
@@ -45,6 +48,7 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.scripted import call_text
+from factgym.envs.seva import agents as seva
 
 _NEAREST = 12
 """Sentences of the passages that are scored by themselves for each statement, those that share most words with it."""
@@ -105,8 +109,16 @@ class NliModel:
 
     async def judge(self, brief: EpisodeBrief, passages: Sequence[Passage]) -> list[dict[str, Any]]:
         """Return the entries of a verdict. Raises PolicyError with cause "local_model" where the model fails."""
+        return await self.score(judge_statements(brief, passages, self._load_lazily, self.settings.threshold))
+
+    async def judge_claim(self, brief: seva.EpisodeBrief) -> PairScore:
+        """Return the best scores of a claim over the windows of its source. Raises PolicyError as `judge` does."""
+        (scores,) = await self.score(_score_claim(brief, self._load_lazily))
+        return PairScore(**scores)
+
+    async def score(self, scores: _Scores) -> list[dict[str, Any]]:
+        """Return the result of a generator of pairs, whose pairs share calls with those that wait at the same time."""
         future: Future[list[dict[str, Any]]] = Future()
-        scores = judge_statements(brief, passages, self._load_lazily, self.settings.threshold)
         self._waiting.put((scores, future))
         self._submit(self._drain)
         return await asyncio.wrap_future(future)
@@ -166,6 +178,49 @@ class NliPolicy:
         collected = yield from collect_evidence(brief)
         self._brief, self._passages = brief, collected.passages
         return {}
+
+
+class SevaNliModel(NliModel):
+    """An NLI model as a model of SEVA's environments."""
+
+    def start(self, seed: int) -> SevaNliPolicy:  # type: ignore[override]  # another policy of the same protocol
+        """Return the policy of one episode."""
+        return SevaNliPolicy(self)
+
+
+class SevaNliPolicy:
+    """The policy of one episode of SEVA: the model's label and probability, over the grounds of the scripted verifiers."""
+
+    def __init__(self, model: SevaNliModel) -> None:
+        self._model = model
+
+    async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        """Return the verdict, the same in every turn."""
+        brief = seva.parse_brief(messages)
+        judge = partial(_judge_claim, await self._model.judge_claim(brief), self._model.settings.threshold)
+        return json.dumps(seva.verify(brief, judge), ensure_ascii=False)
+
+
+def _score_claim(brief: seva.EpisodeBrief, scorer: Callable[[], PairScorer]) -> _Scores:
+    """Score the windows of a source, and return the highest scores."""
+    windows = _windows(scorer(), [Passage("S", "", brief.source)], brief.claim, "")
+    scores = yield [Pair(text.strip(), brief.claim, "") for text in windows]  # no title above it
+    best = max(scores, key=lambda score: score.support)
+    contradiction = max(score.contradiction for score in scores)
+    return [{"support": best.support, "contradiction": contradiction, "spans": best.spans}]
+
+
+def _judge_claim(scores: PairScore, threshold: float, claim: Statement, evidence: Evidence) -> seva.Judgement:
+    """Give the label as for a statement of ClaimCheck, with the model's probability of it as the confidence."""
+    if scores.support >= max(threshold, scores.contradiction):
+        return seva.Judgement(True, round(scores.support, 2))
+    sentences = select_sentences(evidence, claim)
+    status = "contradicted" if scores.contradiction > scores.support else "unsupported"
+    wrong = uncovered_span(claim, sentences) or without_full_stop(claim.text)
+    if scores.spans:
+        wrong = claim.text[slice(*max(scores.spans, key=lambda span: span[1] - span[0]))]
+    kind = seva.classify_error(claim, sentences, status)
+    return seva.Judgement(False, round(1 - scores.support, 2), kind, wrong)
 
 
 def run_together(
