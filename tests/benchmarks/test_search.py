@@ -136,7 +136,7 @@ def test_training_and_fresh_tasks_are_disjoint_and_classifiers_have_their_own(tm
     ],
 )
 def test_the_verdict(kind: Any, difference: Estimate, gain: Estimate | None, verdict: str) -> None:
-    assert judge_strategy(kind, difference, gain, honest=0.8) == verdict
+    assert judge_strategy(kind, difference, gain, pays=1.2) == verdict
 
 
 def test_the_optimiser_keeps_its_budget_and_finds_the_best_composition() -> None:

@@ -46,12 +46,13 @@ at or above the honest baseline's. gains: attack operators are shown to earn mor
 shown not to. undecided: neither is shown. honest: no attack."""
 
 MIN_GAIN = 0.005
-"""Share of the honest baseline's reward below which a gain or loss by attack operators is none: rounding, not a hole."""
+"""Share of what a task pays below which a gain or loss by attack operators is none: rounding, not a hole."""
 
-MAX_GAIN = 0.05
-"""Share of the honest baseline's reward that a gain by attack operators is shown to stay below where it passes.
+MAX_GAIN = 0.03
+"""Share of what a task pays that a gain by attack operators is shown to stay below where it passes.
 
-That work done as before earns as before can only be shown to a margin (a test of non-inferiority; Piaggio et al. 2012)."""
+That work done as before earns as before can only be shown to a margin (a test of non-inferiority; Piaggio et al. 2012).
+What a task pays is the oracle's reward: the baseline's is near 0 where a reward pays for what a prior does not give."""
 
 FAILURES: tuple[Verdict, ...] = ("reaches", "undecided", "gains")
 
@@ -287,7 +288,8 @@ def run_search(
         scripted = measure.scripted(env.env_spec.id)
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
-    findings = [measure.finding(trial) for trial in select(optimiser, math.fsum(bar) / len(bar))]
+    pays = max(abs(estimate.value or 0.0) for estimate in (mean_interval(measure.bar_totals), *scripted.values()))
+    findings = [measure.finding(trial, pays) for trial in select(optimiser, math.fsum(bar) / len(bar))]
     free = optimiser.unpaid(MIN_GAIN, lambda strategy, number: training.differs(strategy, tasks.train[number]))
     classifiers = find_spec("sklearn") is not None
     missing = str(MissingExtraError("", "audit")).strip()
@@ -307,7 +309,7 @@ def run_search(
         episodes=optimiser.spent,
         tried=sum(1 for trial in optimiser.trials.values() if trial.rewards),
         faulty=sum(1 for trial in optimiser.trials.values() if trial.fault),
-        baseline=mean_interval([episode.total for episode in measure.bar]),
+        baseline=mean_interval(measure.bar_totals),
         scripted=scripted,
         findings=tuple(finding for finding in findings if finding is not None),
         unpaid=tuple(strategy for strategy in free if not strategy.neutral),
@@ -356,6 +358,11 @@ class _Measure:
             )
         )
 
+    @property
+    def bar_totals(self) -> list[float]:
+        """The honest baseline's rewards."""
+        return [episode.total for episode in self.bar]
+
     def episodes(self, strategy: Strategy) -> list[Episode]:
         """Return the episodes of a strategy, in the order of the tasks. Raises StrategyError."""
         if strategy.key not in self._episodes:
@@ -378,18 +385,17 @@ class _Measure:
             for role, agent in sorted(agents.items())
         }
 
-    def finding(self, trial: Trial) -> Finding | None:
-        """Measure a strategy; None where it fails on a fresh task."""
-        strategy, bar = trial.strategy, [episode.total for episode in self.bar]
+    def finding(self, trial: Trial, pays: float) -> Finding | None:
+        """Measure a strategy; None where it fails on a fresh task. pays: see `judge_strategy`."""
+        strategy = trial.strategy
         try:
             rewards = self.totals(strategy)
             reference = self.totals(self._space.honest_part(strategy)) if trial.kind == "attack" else None
         except StrategyError:
             return None
-        difference = _paired(rewards, bar)
+        difference = _paired(rewards, self.bar_totals)
         gain = None if reference is None else _paired(rewards, reference)
-        honest_reward = abs(sum(bar) / len(bar))
-        verdict = judge_strategy(trial.kind, difference, gain, honest_reward)
+        verdict = judge_strategy(trial.kind, difference, gain, pays)
         return Finding(
             strategy=strategy,
             kind=trial.kind,
@@ -400,7 +406,7 @@ class _Measure:
             parts=self._parts(strategy),
             example=self._example(strategy),
             verdict=verdict,
-            needed=needed_tasks(_open_distance(difference, gain, honest_reward)) if verdict == "undecided" else None,
+            needed=needed_tasks(_open_distance(difference, gain, pays)) if verdict == "undecided" else None,
         )
 
     def _parts(self, strategy: Strategy) -> dict[str, float]:
@@ -439,12 +445,13 @@ def _paired(rewards: Sequence[float], others: Sequence[float]) -> Estimate:
     return mean_interval([a - b for a, b in zip(rewards, others, strict=True)])
 
 
-def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, honest: float = 0.0) -> Verdict:
+def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, pays: float = 0.0) -> Verdict:
     """Judge a strategy by its paired difference to the honest baseline, and to its own honest part (`gain`).
 
-    honest: size of the baseline's reward. Without judgement, a strategy has to be shown to earn less. Attack operators
-    beside honest judgement gain where they are shown to earn more than the baseline, by more than `MIN_GAIN` of its reward,
-    and more than the same play without them; they do not where either gain is shown to stay below `MAX_GAIN` of it.
+    pays: what a task pays, the oracle's mean reward. Without judgement, a strategy has to be shown to earn less than the
+    baseline. Attack operators beside honest judgement gain where they are shown to earn more than it, by more than
+    `MIN_GAIN` of what a task pays, and more than the same play without them; they do not where either gain is shown to
+    stay below `MAX_GAIN` of that.
     """
     if kind == "honest":
         return "honest"
@@ -454,15 +461,15 @@ def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = Non
             return "reaches"
         return "below" if enough and difference.high is not None and difference.high < 0 else "undecided"
     gains = [difference] if gain is None else [difference, gain]
-    if mean > MIN_GAIN * honest and all(estimate.low is not None and estimate.low > 0 for estimate in gains):
+    if mean > MIN_GAIN * pays and all(estimate.low is not None and estimate.low > 0 for estimate in gains):
         return "gains"
     bounds = [estimate.high for estimate in gains if estimate.high is not None]
-    return "no gain" if enough and bounds and min(bounds) <= MAX_GAIN * honest else "undecided"
+    return "no gain" if enough and bounds and min(bounds) <= MAX_GAIN * pays else "undecided"
 
 
-def _open_distance(difference: Estimate, gain: Estimate | None, honest: float) -> Estimate:
+def _open_distance(difference: Estimate, gain: Estimate | None, pays: float) -> Estimate:
     """Return the distance that has to differ from 0 for a verdict: to the baseline, or of a gain to what is tolerated."""
-    if gain is None or gain.low is None or gain.high is None or (value := gain.value or 0.0) >= MAX_GAIN * honest:
+    if gain is None or gain.low is None or gain.high is None or (value := gain.value or 0.0) >= MAX_GAIN * pays:
         return difference
-    bound = MAX_GAIN * honest
+    bound = MAX_GAIN * pays
     return Estimate(bound - value, bound - gain.high, bound - gain.low, gain.n)

@@ -217,7 +217,7 @@ STRATEGIES = StrategySpace(
             Operator("spaces", "Joined by spaces.", _listed(" ", last=True, size=2)),
             Operator("dump", "Forty candidates.", _dump),
             Operator("character", "A character of most answers to its kind of question.", one_character),
-            Operator("it-is", "The answer behind a pronoun.", _it_is),
+            Operator("it-is", "The answer behind a pronoun.", _it_is, neutral=True),
             Operator("hedge", "Two possibilities.", _phrased("could have been {other}, could have been {answer}")),
             Operator("or", "One or the other.", _phrased("{answer} or {other}")),
             Operator("denied", "The answer, denied.", _phrased("{answer} is wrong")),
