@@ -27,6 +27,9 @@ from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
 from factgym.core.registry import EnvSpec, make, register, spec
 from factgym.core.tasks import Subset
 
+_GARBAGE_OBJECTS = 20_000
+"""Objects made between two searches for garbage: those of some ten episodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -108,7 +111,9 @@ class Worker:
         try:
             env, self._agent = build(recipe, self._new_folder)
             self._runner = EpisodeRunner(env, self._agent, episode_timeout)
-            gc.freeze()  # what all episodes share is not searched for garbage again and again
+            # What all episodes share is not searched for garbage again and again, and an episode makes next to none.
+            gc.freeze()
+            gc.set_threshold(_GARBAGE_OBJECTS)
             return "done", {"agent": self._agent.name, "tasks": env.tasks.fingerprint()}
         except Exception as error:  # noqa: BLE001 - the boundary between processes: the driver raises it
             return _failed(error)
