@@ -309,7 +309,7 @@ def test_an_unreachable_cluster_is_an_error_at_once():
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match="--ray needs the extra 'ray'"):
         on_ray("auto", "nli")
 

@@ -200,7 +200,7 @@ def _draw_curves(
     for boundary in boundaries:
         axes.axvline(boundary, linestyle="--", color="#999999", linewidth=1)
     axes.set(xlabel="step")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     if len(curves) > 1:
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
