@@ -279,15 +279,16 @@ def run_search(
         seed,
         lambda spent: on_progress("searching", spent, budget),
     )
-    optimiser.run([*map(space.strategy, space.handwritten), *first])
     # The best of many trials looks better than it is (winner's curse): the bar is of training tasks, as their rewards
-    # are, and whatever is reported is measured on fresh ones.
+    # are, and whatever is reported is measured on fresh ones. Both are played first, so that an agent that cannot be
+    # played is known before the budget is spent.
     try:
         bar = [training.play(space.strategy(), index).total for index in tasks.train[: optimiser.rungs[-1]]]
         measure = _Measure(space, fresh, tasks.fresh, on_progress, baseline)
         scripted = measure.scripted(env.env_spec.id)
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
+    optimiser.run([*map(space.strategy, space.handwritten), *first])
     pays = max(abs(estimate.value or 0.0) for estimate in (mean_interval(measure.bar_totals), *scripted.values()))
     findings = [measure.finding(trial, pays) for trial in select(optimiser, math.fsum(bar) / len(bar))]
     free = optimiser.unpaid(MIN_GAIN, lambda strategy, number: training.differs(strategy, tasks.train[number]))
