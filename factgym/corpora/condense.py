@@ -8,11 +8,14 @@ evidence is quoted from the passage, and a cut is always marked with `…`.
 
 from __future__ import annotations
 
+import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from factgym.core.errors import ConfigError
+from factgym.corpora.bm25 import share
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import query_terms, terms
@@ -37,11 +40,11 @@ class Fact(NamedTuple):
     text: str
 
 
-class Sentence(NamedTuple):
-    """A sentence of a passage: its text with white space folded, its terms."""
+class Sentences(NamedTuple):
+    """The sentences of a passage: their texts with white space folded, and of each term the positions of those that hold it."""
 
-    text: str
-    terms: frozenset[str]
+    texts: tuple[str, ...]
+    positions: Mapping[str, Sequence[int]]
 
 
 def query_weights(query: str, index: object = None) -> dict[str, float]:
@@ -60,26 +63,27 @@ def condense(passage: Passage, weights: Mapping[str, float], max_chars: int = MA
     """
     if max_chars < _MIN_CHARS:
         raise ConfigError(f"max_chars is at least {_MIN_CHARS}, not {max_chars}")
-    table = _split_text(passage.text)
-    if not table:
+    table = passage_sentences(passage.text)
+    texts = table.texts
+    if not texts:
         return ""
     scores = _overlaps(table, weights)
     matching = [i for i, score in enumerate(scores) if score > 0.0]
-    order = sorted(matching, key=scores.__getitem__, reverse=True) or list(range(len(table)))  # ties stay in order
+    order = sorted(matching, key=scores.__getitem__, reverse=True) or list(range(len(texts)))  # ties stay in order
     budget = max_chars - _MARKS
-    if len(table[order[0]].text) > budget:
-        return _window(table, order[0], weights, budget)
+    if len(texts[order[0]]) > budget:
+        return _window(texts, order[0], weights, budget)
     # Greedy by rank: every sentence that still fits, with room for the mark of a gap before it.
     chosen: list[int] = []
     for i in order:
-        need = len(table[i].text) + (_MARKS - 1 if chosen else 0)
+        need = len(texts[i]) + (_MARKS - 1 if chosen else 0)
         if need <= budget:
             chosen.append(i)
             budget -= need
     chosen.sort()
     parts = [_CUT] if chosen[0] > 0 else []
-    for i, following in zip(chosen, [*chosen[1:], len(table)], strict=True):
-        parts += [table[i].text, _CUT] if following > i + 1 else [table[i].text]
+    for i, following in zip(chosen, [*chosen[1:], len(texts)], strict=True):
+        parts += [texts[i], _CUT] if following > i + 1 else [texts[i]]
     return " ".join(parts)
 
 
@@ -91,42 +95,40 @@ def best_facts(passages: Sequence[Passage], weights: Mapping[str, float], count:
     """
     ranked = []
     for rank, passage in enumerate(passages):
-        if table := passage_sentences(passage):
+        table = passage_sentences(passage.text)
+        if table.texts:
             scores = _overlaps(table, weights, frozenset(terms(passage.title)))
             own = _overlaps(table, weights)
-            best = max(range(len(table)), key=lambda i: (scores[i], own[i], -i))
-            ranked.append((-scores[best], rank, Fact(passage, table[best].text[:MAX_FACT_CHARS])))
+            best = max(range(len(own)), key=lambda i: (scores[i], own[i], -i))
+            ranked.append((-scores[best], rank, Fact(passage, table.texts[best][:MAX_FACT_CHARS])))
     return [fact for *_, fact in sorted(ranked)[:count]]
 
 
-def _overlaps(
-    table: Sequence[Sentence], weights: Mapping[str, float], title: frozenset[str] = frozenset()
-) -> list[float]:
+def _overlaps(table: Sentences, weights: Mapping[str, float], title: frozenset[str] = frozenset()) -> list[float]:
     """Return of each sentence the weights of the terms that it shares, or that the title does."""
-    scores = []
-    for sentence in table:
-        score = 0.0
-        shared = sentence.terms | title if title else sentence.terms
-        for word in filter(shared.__contains__, weights):  # no sum(): its rounding differs between versions of Python
-            score += weights[word]
-        scores.append(score)
+    # Term at a time, as an index scores passages; a sum in the order of the query rounds alike everywhere.
+    scores = [0.0] * len(table.texts)
+    for word, weight in weights.items():
+        for i in range(len(scores)) if word in title else table.positions.get(word, ()):
+            scores[i] += weight
     return scores
 
 
-def passage_sentences(passage: Passage) -> tuple[Sentence, ...]:
-    """Return the sentences of the passage's text with their terms; cached for the last few thousand passages."""
-    return _split_text(passage.text)
+@lru_cache(maxsize=_CACHED_PASSAGES)
+def passage_sentences(text: str) -> Sentences:
+    """Return the sentences of a passage's text; cached for the last few thousand passages."""
+    texts = [text[start:end] for start, end in sentences(text)]
+    positions: dict[str, list[int]] = defaultdict(list)
+    for i, sentence in enumerate(texts):
+        for term in dict.fromkeys(terms(sentence)):
+            positions[term].append(i)
+    shared = {sys.intern(term): share(tuple(numbers)) for term, numbers in positions.items()}
+    return Sentences(tuple(" ".join(sentence.split()) for sentence in texts), shared)
 
 
-@lru_cache(maxsize=_CACHED_PASSAGES)  # by the text, whose hash is computed once; that of a passage each time
-def _split_text(text: str) -> tuple[Sentence, ...]:
-    texts = (text[start:end] for start, end in sentences(text))
-    return tuple(Sentence(" ".join(text.split()), frozenset(terms(text))) for text in texts)
-
-
-def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], budget: int) -> str:
+def _window(texts: Sequence[str], best: int, weights: Mapping[str, float], budget: int) -> str:
     """Return a span of one long sentence, cut between words, that begins shortly before its first query term."""
-    text = table[best].text
+    text = texts[best]
     lowered = text.lower()
     first = min((at for at in (lowered.find(word) for word in weights) if at >= 0), default=0)
     start = max(0, min(first - budget // 4, len(text) - budget))
@@ -137,5 +139,5 @@ def _window(table: Sequence[Sentence], best: int, weights: Mapping[str, float], 
         space = text.rfind(" ", start + 1, end + 1)
         end = end if space < 0 else space
     before = f"{_CUT} " if start or best else ""
-    after = f" {_CUT}" if end < len(text) or best + 1 < len(table) else ""
+    after = f" {_CUT}" if end < len(text) or best + 1 < len(texts) else ""
     return before + text[start:end] + after

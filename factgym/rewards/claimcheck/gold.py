@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from factgym.corpora.bm25 import SmallBM25
@@ -14,6 +14,18 @@ Range = tuple[int, int]
 """Start and end, in characters."""
 
 
+def merge_ranges(ranges: Sequence[Range]) -> list[Range]:
+    """Join ranges that overlap or touch; sorted."""
+    # Interval union by a sweep over the sorted starts.
+    merged: list[Range] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimGold:
     """The gold of an example, or of one of its statements as an answer of its own.
@@ -21,8 +33,9 @@ class ClaimGold:
     passages: ids that hold gold facts. nearest, nearest_sentences: where the documents are silent, passages where one would
     expect a fact, and sentences close to the answer, of which each shows it. unsupported_spans: ranges of `answer`.
 
-    Derived: evidence, the passages or else the nearest ones; quotable, the facts or else the nearest sentences; shown_by,
-    ids of the passages that decide the statements.
+    Derived: evidence, the passages or else the nearest ones; quotable, the facts or else the nearest sentences; fact_chars,
+    their length; marked, the unsupported spans without overlaps; marked_chars, their length; shown_by, ids of the passages
+    that decide the statements.
     """
 
     verdict: str
@@ -35,12 +48,18 @@ class ClaimGold:
     statements: tuple[ClaimGold, ...] = ()
     evidence: frozenset[str] = field(init=False, repr=False, compare=False)
     quotable: tuple[GoldFact, ...] = field(init=False, repr=False, compare=False)
+    fact_chars: int = field(init=False, repr=False, compare=False)
+    marked: tuple[Range, ...] = field(init=False, repr=False, compare=False)
+    marked_chars: int = field(init=False, repr=False, compare=False)
     shown_by: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         shown_by = frozenset[str]().union(*(statement.passages | statement.nearest for statement in self.statements))
         object.__setattr__(self, "evidence", self.passages or self.nearest)
         object.__setattr__(self, "quotable", self.facts or self.nearest_sentences)
+        object.__setattr__(self, "fact_chars", sum(fact.end - fact.start for fact in self.facts))
+        object.__setattr__(self, "marked", tuple(merge_ranges(self.unsupported_spans)))
+        object.__setattr__(self, "marked_chars", sum(end - start for start, end in self.marked))
         object.__setattr__(self, "shown_by", shown_by)
 
 

@@ -63,18 +63,18 @@ from factgym.corpora.text import find_quote, fold, plain_marks, terms
 from factgym.datasets.claims import STATUSES, final_verdict
 from factgym.rewards.claimcheck.evidence import (
     DEFAULT_RULES,
+    Entries,
     Entry,
-    Evidence,
     QuoteMatch,
     QuoteRules,
     TextOf,
     coverage,
     evidence_f1,
-    merge_ranges,
+    join_quotes,
     overlap,
     read_entries,
 )
-from factgym.rewards.claimcheck.gold import ClaimGold, Range
+from factgym.rewards.claimcheck.gold import ClaimGold, Range, merge_ranges
 from factgym.rewards.rubric import Rubric
 
 COMPONENTS = (
@@ -176,48 +176,53 @@ def score_submission(
     if submission is None:
         return NO_SUBMISSION
     entries = read_entries(submission, text_of, frozenset(read), rules)
-    evidence = Evidence.of(entries, verbatim=True)
-    claims = submission["claims"]
+    claims, cited, counted = submission["claims"], tuple(entries.texts), tuple(entries.sources)
+    quote, quoted = join_quotes(entries.claims, verbatim=True)
+    invented = list(entries.texts.values()).count(None)
     span, is_marked = _span_f1(claims, gold)
-    marked_texts = "".join([text for claim in claims for text in (claim["claim"], claim.get("unsupported_span", ""))])
-    is_ascii = gold.answer.isascii() and marked_texts.isascii()
+    marked_texts = [text for claim in claims for text in (claim["claim"], claim.get("unsupported_span", ""))]
+    is_ascii = gold.answer.isascii() and "".join(marked_texts).isascii()
     is_correct = submission["final_verdict"] == gold.verdict
-    # The last entry is `evidence_used`, which is about no statement.
-    by_statement = _score_statements(submission, entries[:-1], gold, rules, stakes)
+    by_statement = _score_statements(submission, entries, gold, rules, stakes)
     components = {
         "json": 1.0,
         "verdict": float(is_correct),
-        "evidence": evidence_f1(evidence.counted, evidence.invented, gold, rules),
-        "quote": evidence.quote,
-        "coverage": coverage(evidence, gold, rules),
+        "evidence": evidence_f1(counted, invented, gold, rules),
+        "quote": quote,
+        "coverage": coverage(quoted, entries.sources, gold, rules),
         "span": span,
         "marked": span if is_ascii else _span_f1(claims, gold, plain_marks)[0],
         "guard": float(is_correct or submission["final_verdict"] != "supported"),
         **by_statement,
     }
     # W_E (section Evidence Guardrails): cited ids exist, quotes occur in them, a span is marked where needed, no false support.
-    counted, invented = evidence.counted, evidence.invented
     exists = len(counted) / (len(counted) + invented) if counted else 0.0
-    span_check = float(is_marked or not gold.unsupported_spans)
-    weight = (exists + evidence.quote + span_check + components["guard"]) / 4 if counted else 0.0
-    validity = components["evidence"] * components["quote"] * components["coverage"]
+    span_check = float(is_marked or not gold.marked)
+    weight = (exists + quote + span_check + components["guard"]) / 4 if counted else 0.0
+    validity = components["evidence"] * quote * components["coverage"]
     gates = {"evidence_weight": weight, "validity": validity, "grounding": by_statement["grounding"]}
-    cited = tuple(dict.fromkeys([id_ for entry in entries for id_ in entry.texts]))
-    return ClaimScore(components, gates, cited, counted, tuple(evidence.matches))
+    matches: dict[tuple[str, str], QuoteMatch] = {}
+    for entry in entries.claims:
+        for key, match in entry.quotes:
+            if match is not None:
+                matches.setdefault((key, match.passage), match)
+    return ClaimScore(components, gates, cited, counted, tuple(matches.values()))
 
 
 def _score_statements(
-    submission: Mapping[str, Any], entries: Sequence[Entry], gold: ClaimGold, rules: QuoteRules, stakes: Stakes
+    submission: Mapping[str, Any], entries: Entries, gold: ClaimGold, rules: QuoteRules, stakes: Stakes
 ) -> dict[str, float]:
     """Return grounding, statements, judgement and reason (G, A, D, R)."""
-    groups, unmatched = _match_statements(entries, gold.statements)
+    groups, unmatched = _match_statements(entries.claims, gold.statements)
     grounding = statuses = reasons = 0.0
     for statement, group in zip(gold.statements, groups, strict=True):
-        evidence = Evidence.of(group, verbatim=False)
+        cited = {id_ for entry in group for id_ in entry.cited}
+        counted = entries.sources.keys() & cited
         # Ids that were listed but not opened show nothing: with those that do not exist they lower precision.
-        unfounded = len(evidence.texts) - len(evidence.counted)
-        share = evidence_f1(evidence.counted, unfounded, statement, rules) * evidence.quote
-        share *= coverage(evidence, statement, rules) if share else 0.0
+        share = evidence_f1(counted, len(cited) - len(counted), statement, rules)
+        if share:
+            quote, quoted = join_quotes(group, verbatim=False)
+            share = share * quote * coverage(quoted, entries.sources, statement, rules)
         share *= rules.silence_share if statement.nearest else 1.0
         given = {entry.claim["status"] for entry in group}
         is_right = given == {statement.verdict}
@@ -227,9 +232,9 @@ def _score_statements(
         factors = [stakes.labels.get(status, stakes.status) for status in given] or [stakes.status]
         statuses += share * (factors[0][0] if is_right else min([loss for _, loss in factors]))
         if is_right and share:
-            reasons += _reasons_hold(group, statement.answer, evidence)
+            reasons += _reasons_hold(group, [statement.answer, *(entries.sources[id_].text for id_ in counted)])
     total = len(gold.statements) + unmatched
-    stated = final_verdict([entry.claim["status"] for entry in entries])
+    stated = final_verdict([entry.claim["status"] for entry in entries.claims])
     is_right = submission["final_verdict"] == gold.verdict == stated
     gain, loss = stakes.labels.get(submission["final_verdict"], stakes.verdict)
     return {
@@ -289,15 +294,14 @@ def _word_f1(first: frozenset[tuple[str, int]], second: frozenset[tuple[str, int
     return 2 * shared / (len(first) + len(second)) if shared else 0.0
 
 
-def _reasons_hold(group: Sequence[Entry], answer: str, evidence: Evidence) -> bool:
-    """Whether each entry has a reason, and words in quotation marks occur in answer or evidence, ignoring case."""
+def _reasons_hold(group: Sequence[Entry], texts: Sequence[str]) -> bool:
+    """Whether each entry has a reason, and words in quotation marks occur in a text, ignoring case."""
     for entry in group:
         reason = entry.claim.get("reason", "")
         if not reason.strip():
             return False
         for quoted in _QUOTED_WORDS.findall(reason):
             words = _fold_case(quoted).strip(" .,;:!?…")
-            texts = [answer, *(evidence.texts[id_] or "" for id_ in evidence.counted)]
             if not any(words in _fold_case(text) for text in texts):
                 return False
     return True
@@ -332,13 +336,12 @@ def _span_f1(
         else:
             ranges.append(located)
     marked = merge_ranges(ranges)
-    length = sum(end - start for start, end in marked) + invented
-    if not gold.unsupported_spans:
+    length = sum([end - start for start, end in marked]) + invented
+    if not gold.marked:
         return float(length == 0), bool(marked)
     # F1 in Dice's form, 2 |A & B| / (|A| + |B|), which is defined where precision or recall is not.
-    gold_spans = merge_ranges(gold.unsupported_spans)
-    shared = sum(overlap(marked, span) for span in gold_spans)
-    return 2 * shared / (length + sum(end - start for start, end in gold_spans)), bool(marked)
+    shared = sum([overlap(marked, span) for span in gold.marked])
+    return 2 * shared / (length + gold.marked_chars), bool(marked)
 
 
 def span_credits(
@@ -362,11 +365,12 @@ def span_credits(
     uncredited = dict(shares)
     # Grounding is earned by reading and quoting alike.
     uncredited["read"] = uncredited["quoted"] = uncredited.pop("grounding", 0.0) / 2
+    lengths = {message: len(message_text(messages[message])) for message in opened.values()}
     for name, correct in (("evidence", gold.evidence), ("read", gold.shown_by)):
         readers = [opened[id_] for id_ in score.counted if id_ in correct and id_ in opened]
         if readers and (share := uncredited.pop(name, 0.0)):
             each = share / len(readers)
-            spans += [SpanCredit(message, 0, len(message_text(messages[message])), each) for message in readers]
+            spans += [SpanCredit(message, 0, lengths[message], each) for message in readers]
     located = [(match.is_verbatim, in_json(match.quote, text)) for match in score.quotes]
     for names, verbatim in ((("quote", "coverage"), True), (("quoted",), False)):
         ranges = [span for is_verbatim, span in located if span and (is_verbatim or not verbatim)]
