@@ -306,7 +306,7 @@ class EndpointEpisode:
         template = await endpoint.template()
         seed = None if self._seed is None else derive(self._seed, "turn", self._turn)
         self._turn += 1
-        tool_bytes = transcript.tools(tools) if tools else None
+        tool_bytes = template.tools(tools) if tools else None
         mode = await endpoint.tool_support(tool_bytes) if tool_bytes else endpoint.settings.tools
         if mode == "text":
             messages, tool_bytes = tools_as_text(messages, tools), None

@@ -21,6 +21,7 @@ MALFORMED = "malformed_arguments"
 
 _SENT_KEYS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name"})
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_MAX_TOOL_LISTS = 64
 _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -62,15 +63,13 @@ def _sendable_call(call: Mapping[str, Any]) -> dict[str, Any]:
 class Transcript:
     """The messages of one episode as they are sent, and their bytes, which are reused from turn to turn."""
 
-    __slots__ = ("_bytes", "_changed", "_originals", "_sent", "_tools", "_tools_bytes")
+    __slots__ = ("_bytes", "_changed", "_originals", "_sent")
 
     def __init__(self) -> None:
         self._originals: list[Message] = []
         self._sent: list[Message] = []
         self._bytes: list[bytes] = []
         self._changed: list[bool] = []
-        self._tools: list[ToolSchema] = []
-        self._tools_bytes = b""
 
     def messages(self, messages: Sequence[Message]) -> bytes:
         """The JSON list of the messages. Those that are the same objects as before are not encoded again."""
@@ -95,16 +94,9 @@ class Transcript:
         """The messages as the model saw them; None where they equal the given ones (unless always)."""
         return list(self._sent) if always or any(self._changed) else None
 
-    def tools(self, tools: Sequence[ToolSchema]) -> bytes:
-        """The JSON list of the tools."""
-        if len(tools) != len(self._tools) or any(a is not b for a, b in zip(tools, self._tools, strict=True)):
-            self._tools = list(tools)
-            self._tools_bytes = encode_json(self._tools)
-        return self._tools_bytes
-
 
 class RequestTemplate:
-    """The parts of every request that do not change: the model and how it samples."""
+    """The parts of requests that do not change: the model, how it samples, and the tools, which episodes share."""
 
     def __init__(self, model: str, settings: EndpointSettings, is_openai: bool) -> None:
         self.limit_key = "max_completion_tokens" if is_openai else "max_tokens"
@@ -125,6 +117,17 @@ class RequestTemplate:
         self.limit = extra.get(self.limit_key, settings.max_tokens)
         self._seeded = settings.send_seed and "seed" not in keys
         self._tail = encode_json(keys)[1:-1]
+        self._tools: dict[tuple[int, ...], tuple[list[ToolSchema], bytes]] = {}
+
+    def tools(self, tools: Sequence[ToolSchema]) -> bytes:
+        """The JSON list of the tools. The same objects are encoded once."""
+        key = tuple(map(id, tools))
+        if key not in self._tools:
+            if len(self._tools) >= _MAX_TOOL_LISTS:
+                self._tools.clear()
+            objects = list(tools)  # held, so that no other object gets their ids
+            self._tools[key] = objects, encode_json(objects)
+        return self._tools[key][1]
 
     def body(
         self, messages: bytes, tools: bytes | None = None, seed: int | None = None, limit: int | None = None
