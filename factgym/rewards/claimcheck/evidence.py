@@ -58,13 +58,12 @@ class QuoteMatch(NamedTuple):
 class Source(NamedTuple):
     """A passage in which quotes are looked for.
 
-    folded, plain: its text under `fold` and under `plain_marks`, the text itself where that is equal. starts, ends: of its
-    sentences; both ascend, as sentences are disjoint.
+    folded: `fold` of its text, the text itself where that is equal. starts, ends: of its sentences; both ascend, as
+    sentences are disjoint.
     """
 
     text: str
     folded: str
-    plain: str
     starts: Sequence[int]
     ends: Sequence[int]
 
@@ -73,11 +72,11 @@ class Source(NamedTuple):
         return bisect_left(self.starts, end) - bisect_right(self.ends, start)
 
 
-@lru_cache(maxsize=8192)  # passages are quoted again and again, and a hostile verdict has 128 quotes for 16 of them
+@lru_cache(maxsize=8192)  # a passage is quoted in many episodes
 def _source(text: str) -> Source:
     folded, ranges = fold(text), passage_ranges(text)
     starts, ends = [start for start, _ in ranges], [end for _, end in ranges]
-    return Source(text, text if folded == text else folded, plain_marks(text), starts, ends)
+    return Source(text, text if folded == text else folded, starts, ends)
 
 
 class Entry(NamedTuple):
@@ -131,13 +130,17 @@ def _match_quote(
                 return QuoteMatch(quote, passage, *span)
     plain_quote = plain_marks(quote)
     for passage, source in sources:
+        plain = _plain_text(source.text)
         # Where neither has such a mark, nothing is new. Lengths are kept, so that a range is one of the passage itself.
-        if source.plain is source.text and plain_quote is quote:
+        if plain is source.text and plain_quote is quote:
             continue
-        span = find_quote(plain_quote, source.plain)
+        span = find_quote(plain_quote, plain)
         if span is not None and source.sentences_in(*span) <= rules.max_quote_sentences:
             return QuoteMatch(quote, passage, *span, is_verbatim=False)
     return None
+
+
+_plain_text = lru_cache(maxsize=1024)(plain_marks)  # a hostile verdict has 128 quotes, each looked for in 16 passages
 
 
 def join_quotes(entries: Iterable[Entry], verbatim: bool) -> tuple[float, Quoted]:
