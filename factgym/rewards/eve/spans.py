@@ -186,7 +186,9 @@ def contains_answer(answer: str, text: str) -> bool:
 
 
 def _answer_words(text: str) -> str:
-    return normalise_answer(_POSSESSIVE.sub("", plain_marks(text.replace("—", " "))))
+    if not text.isascii():
+        text = plain_marks(text.replace("—", " "))
+    return normalise_answer(_POSSESSIVE.sub("", text) if "'" in text else text)
 
 
 def is_yes_no(answer: str) -> bool:
