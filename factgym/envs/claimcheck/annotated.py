@@ -71,15 +71,16 @@ class AnnotatedClaimCheckEnv(ClaimCheckEnv):
     The order of the tasks depends on `seed` alone. The same actions give the same bytes and the same reward.
 
     ## Known exploits
-    Those of `claimcheck`, which `factgym audit` runs. The honest baseline, `human-labels`, is a linear classifier of eleven
-    features of words, numbers and denials, fitted to SciFact's train split and to Factcheck-GPT's claims, so that nothing is
-    fitted to what is evaluated: of two statuses of Fool Me Twice it tells .57 right on average (400 claims, chance .50), of three of
-    WiCE .55 (.33). WiCE passes: over all tasks the best constant stays .130 [.047, .213] below it, the best strategy without
-    judgement of the search .128 [.026, .230]. SciFact passes the exploiters, by .049 [.030, .068], and 100 tasks of the search
-    do not decide (.056 [-.032, .144]). Fool Me Twice fails: claims that were written to deceive are nearly unreadable by words.
-    Over all 1,146 tasks the baseline earns .108, "contradicted" .047 [.021, .073] less and "supported" .010 [-.011, .030] less,
-    and a guess by overlap is not shown to stay below it (.023 [-.067, .112]). There the exploiter that is given the gold label
-    earns .19, since a passage is one sentence, so that its quote is the first hit.
+    Those of `claimcheck`, which `factgym audit` runs. The honest baseline, `human-labels`, is a linear classifier of
+    eleven features of words, numbers and denials, fitted to SciFact's train split and to Factcheck-GPT's claims, so
+    that nothing is fitted to what is evaluated: of two statuses of Fool Me Twice it tells .57 right on average (400
+    claims, chance .50), of three of WiCE .55 (.33). WiCE: over all tasks the best constant stays .130 [.047, .213]
+    below it; of the search's best the label by overlap is not shown to stay below it (.061 [-.006, .129]). SciFact
+    passes the exploiters, by .049 [.030, .068], and the search, by .095 [.049, .140] over 288 claims. Fool Me Twice
+    fails: claims that were written to deceive are nearly unreadable by words. Over all 1,146 tasks the baseline earns
+    .108, "contradicted" .047 [.021, .073] less and "supported" .010 [-.011, .030] less, and a classifier of the claim's
+    words .024 [-.001, .049] more over 573. There the exploiter that is given the gold label earns .19, since a passage
+    is one sentence, so that its quote is the first hit.
 
     ## Versions
     v1: first version.
