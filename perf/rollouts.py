@@ -82,11 +82,13 @@ def measure_rollouts(
         titles = ["harness alone", "with endpoint", "openai client alone"]
         titles += [f"{workers} workers"] if workers else []
         yield f"  {'at a time':>9}  {'ideal s':>8}  " + "  ".join(f"{title:>20}" for title in titles)
-        own = making + _own_seconds(env, jobs, replies)
+        shortest = 0.0
         if workers:
+            own = making + _own_seconds(env, jobs, replies)
+            shortest = own / workers
             yield (
                 f"  the environment's own CPU: {own:.2f} s, of which {making:.2f} s make tasks; the ideal of the workers "
-                f"is at least {own / workers:.2f} s"
+                f"is at least {shortest:.2f} s"
             )
         for concurrency in concurrencies:
             ideal = turns * delay * -(-episodes // concurrency)
@@ -97,10 +99,8 @@ def measure_rollouts(
                 ways[titles[2]].append(_bare(env, url, jobs, concurrency, replies))
                 if workers:
                     ways[titles[3]].append(_play_in_workers(env, url, jobs, concurrency, workers))
-            ideals = [ideal] * 3 + [max(ideal, own / workers)] * bool(workers)
-            cells = [
-                _cell(timings, bound, turns * episodes) for timings, bound in zip(ways.values(), ideals, strict=True)
-            ]
+            bounds = dict.fromkeys(titles[:3], ideal) | {title: max(ideal, shortest) for title in titles[3:]}
+            cells = [_cell(timings, bounds[title], turns * episodes) for title, timings in ways.items()]
             yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
 
 
