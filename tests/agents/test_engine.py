@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import threading
 from collections import Counter
@@ -94,6 +95,20 @@ def test_never_more_at_a_time_than_the_limit(env):
     )
     assert max(seen) == 30
     assert (progress.done, progress.running, progress.errors) == (90, 0, 0)
+
+
+def test_what_somebody_froze_for_garbage_collection_stays_frozen(env):
+    was_frozen = gc.get_freeze_count() > 0
+    try:
+        gc.unfreeze()
+        run(env, agent(policies.Seeded()), many(2))
+        assert gc.get_freeze_count() == 0
+        gc.freeze()
+        run(env, agent(policies.Seeded()), many(2))
+        assert gc.get_freeze_count() > 0
+    finally:
+        if not was_frozen:
+            gc.unfreeze()
 
 
 def test_notes_of_the_policy_on_its_replies_are_recorded(env):

@@ -28,10 +28,12 @@ from factgym.rewards.seva.output import LABELS, output_of
 from factgym.rewards.seva.rubrics import find_rubric
 from factgym.rewards.seva.scoring import score_output
 
+GENERATED = SyntheticAttribution("train", seed=0)
+
 
 def examples(count: int, labels: Sequence[str] = (), start: int = 0) -> list[Example]:
     """Generated claims with their own labels, or with these in order."""
-    items = [SyntheticAttribution("train", seed=0)[index] for index in range(start, start + count)]
+    items = [GENERATED[index] for index in range(start, start + count)]
     return [
         Example(item.claim, labels[n] if labels else item.label, evidence=item.source) for n, item in enumerate(items)
     ]

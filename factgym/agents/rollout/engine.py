@@ -17,7 +17,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import Field
@@ -235,6 +235,22 @@ def play_jobs(env: Env[Any], agent: Agent, jobs: Sequence[Job], on_episode: Call
     return [records[job.index, job.sample] for job in jobs]
 
 
+@contextmanager
+def _heap_frozen() -> Iterator[None]:
+    """Leave the process's modules, tasks and corpora out of garbage collection while episodes are made.
+
+    What somebody else froze, another run of this process among them, is left to them.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
 async def run_jobs_with(
     play_job: Callable[[Job], Awaitable[tuple[Record | EncodedRecord, bool]]],
     jobs: Iterable[Job],
@@ -267,14 +283,12 @@ async def run_jobs_with(
                         task.cancel()
             await asyncio.sleep(0)  # a policy that never waits must not starve the display and the interrupt
 
-    gc.freeze()  # the process's modules, tasks and corpora are not searched for garbage while episodes are made
     try:
-        async with asyncio.TaskGroup() as group:
-            tasks += [group.create_task(work()) for _ in range(limits.concurrency)]
+        with _heap_frozen():
+            async with asyncio.TaskGroup() as group:
+                tasks += [group.create_task(work()) for _ in range(limits.concurrency)]
     except BaseExceptionGroup as error:
         failures = error.exceptions
-    finally:
-        gc.unfreeze()
     if failures:
         raise failures[0]
     if aborted is not None:
