@@ -106,7 +106,8 @@ class _ProcessWorker:
 def shared_modules(env: Env[Any]) -> list[str]:
     """Return the modules that workers of an environment share."""
     modules = [module for module in (type(env).__module__,) if module != "__main__"]
-    modules += [name for name in ("aiohttp",) if name in sys.modules]  # a run's agent has loaded it by now
+    if "aiohttp" in sys.modules:  # a run's agent has loaded it by now
+        modules.append("aiohttp")
     # Numba takes a second, and is worth it for a corpus on disk alone.
     corpus = getattr(env.config, "corpus", None)
     is_on_disk = isinstance(corpus, str | Path) and (

@@ -115,7 +115,7 @@ class SearchResult:
 
     @property
     def passed(self) -> bool:
-        """Whether no strategy without judgement reaches the honest baseline, and no attack gains on honest play."""
+        """Whether each strategy without judgement is shown to stay below the honest baseline, and each attack to gain nothing."""
         return not any(finding.verdict in FAILURES for finding in self.findings)
 
     @property
