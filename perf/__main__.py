@@ -12,6 +12,7 @@ NAMES = {
     "startup": "import, and make + reset in a fresh process",
     "rollouts": "many episodes at a time against a server with a fixed delay",
     "memory": "resident memory over a long run",
+    "growth": "how time grows when hostile input doubles, for every parser, reader and reward",
     "statistics": "BCa intervals beside SciPy's",
     "seva": "SEVA's process reward, beside json.loads",
     "meteor": "METEOR beside NLTK's",

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from factgym.benchmarks.profact.predictions import read_predictions
+from factgym.benchmarks.profact.report import read_predictions
 from factgym.datasets.averitec import evidence_strings, read_fact_checks
 from factgym.rewards.profact import meteor as own
 from factgym.rewards.profact.meteor import best_matching, match_texts, meteor_prepared, prepare_tokens

@@ -6,6 +6,9 @@ peer, the bare `openai` client that sends the same requests to that server. With
 policy in N processes; its CPU is that of the process that writes, and the start of the workers and one episode are left
 out. Workers make the tasks that they play, so that their ideal is the larger of the delays and of the environment's own
 time, tasks included, over the workers.
+
+`--vllm` measures the same against a real server in place of the delay: vLLM on the processor over a pretrained model
+(`perf.real_model`), the endpoint policy against the bare `openai` client, which sends the same requests.
 """
 
 from __future__ import annotations
@@ -54,7 +57,15 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--concurrency", type=int, nargs="+", default=[8, 16, 32, 64, 512])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=0, help="processes of a fourth way; 0 leaves it out")
+    parser.add_argument(
+        "--vllm", action="store_true", help="a real vLLM over SmolLM2-135M-Instruct in place of the delay"
+    )
+    parser.add_argument("--max-tokens", type=int, default=24, help="of a reply of that model")
     options = parser.parse_args(arguments)
+    if options.vllm:
+        return measure_against_vllm(
+            options.env, options.episodes, options.concurrency, options.repeats, options.max_tokens
+        )
     delay = options.delay_ms / 1e3
     return measure_rollouts(
         options.env, options.episodes, delay, options.concurrency, options.repeats, options.workers
@@ -104,6 +115,46 @@ def measure_rollouts(
             yield f"  {concurrency:9,}  {ideal:8.2f}  " + "  ".join(f"{cell:>20}" for cell in cells)
 
 
+def measure_against_vllm(
+    env_id: str, episodes: int, concurrencies: Sequence[int], repeats: int, max_tokens: int
+) -> Iterator[str]:
+    """Yield the lines of a report: wall time of the endpoint policy over that of the bare client, both against vLLM.
+
+    Both send the same prompts at temperature 0, in turn; a first round, which fills the server's cache of prefixes, is
+    not counted. max_tokens: of each reply.
+    """
+    from perf.real_model import save_folder, vllm_server
+
+    env = make(env_id)
+    order = task_order(len(env.tasks), episodes, 0)
+    jobs = list(jobs_of(order, -(-episodes // len(order)), 0))[:episodes]
+    sampling = {"temperature": 0, "max_tokens": max_tokens}
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        vllm_server(save_folder(Path(scratch, "model")), Path(scratch)) as server,
+    ):
+        settings = {**sampling, "send_seed": False}
+        replies = asyncio.run(_recorded(env, server.url, jobs, **settings))
+        turns = sum(len(episode) for episode in replies.values())
+        yield (
+            f"{env_id}: {episodes} episodes of {turns / len(jobs):.1f} turns, SmolLM2-135M-Instruct under vLLM, at most"
+            f" {max_tokens} tokens a reply, {repeats} repeats, median of wall s (CPU ms a turn of this process)"
+        )
+        yield f"  {'at a time':>9}  {'with endpoint':>20}  {'openai client alone':>20}  {'ratio':>6}"
+        for concurrency in concurrencies:
+            ours, bare = [], []
+            for _ in range(repeats):
+                ours.append(_play(env, _endpoint(server.url, **settings), jobs, concurrency))
+                bare.append(_bare(env, server.url, jobs, concurrency, replies, **sampling))
+            ratio = statistics.median(first.wall / second.wall for first, second in zip(ours, bare, strict=True))
+            cells = [
+                f"{statistics.median(timing.wall for timing in timings):.2f}"
+                f" ({statistics.median(timing.cpu for timing in timings) / turns * 1e3:.2f} ms)"
+                for timings in (ours, bare)
+            ]
+            yield f"  {concurrency:9,}  {cells[0]:>20}  {cells[1]:>20}  {ratio:6.2f}"
+
+
 def _cell(timings: Sequence[_Timing], ideal: float, turns: float) -> str:
     wall = statistics.median(timing.wall for timing in timings)
     cpu = statistics.median(timing.cpu for timing in timings)
@@ -121,17 +172,17 @@ def _server(delay: float) -> Iterator[str]:
             process.terminate()
 
 
-def _endpoint(url: str) -> Agent:
+def _endpoint(url: str, **settings: Any) -> Agent:
     from factgym.agents.endpoint import Endpoint
 
-    return agent_from_model("endpoint", Endpoint(base_url=url, tools="native"))
+    return agent_from_model("endpoint", Endpoint(base_url=url, tools="native", **settings))
 
 
 _Replies = dict[tuple[int, int], list[tuple[list[Message], Sequence[ToolSchema], Message]]]
 """Job -> for each turn the prompt, the tools and the reply."""
 
 
-async def _recorded(env: Env[Any], url: str, jobs: Sequence[Job]) -> _Replies:
+async def _recorded(env: Env[Any], url: str, jobs: Sequence[Job], **settings: Any) -> _Replies:
     """The server's replies in every episode, so that the other two ways play the same."""
     replies: _Replies = {}
 
@@ -142,7 +193,7 @@ async def _recorded(env: Env[Any], url: str, jobs: Sequence[Job]) -> _Replies:
             (messages[:index], episode["tools"], messages[index]) for index in indices
         ]
 
-    agent = _endpoint(url)
+    agent = _endpoint(url, **settings)
     await run_jobs(env, agent, jobs, keep, limits=Limits(concurrency=32))
     await agent.close()
     return replies
@@ -202,7 +253,9 @@ def _play_in_workers(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: 
     return _Timing(timings[0].wall - timings[1].wall, timings[0].cpu - timings[1].cpu)
 
 
-def _bare(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replies: _Replies) -> _Timing:
+def _bare(
+    env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replies: _Replies, **sampling: Any
+) -> _Timing:
     from openai import AsyncOpenAI
 
     async def run() -> None:
@@ -213,7 +266,7 @@ def _bare(env: Env[Any], url: str, jobs: Sequence[Job], concurrency: int, replie
             async def work() -> None:
                 for job in remaining:
                     for messages, tools, _ in replies[job.index, job.sample]:
-                        request: Any = {"model": model, "messages": messages, "tools": tools}
+                        request: Any = {"model": model, "messages": messages, "tools": tools, **sampling}
                         await client.chat.completions.create(**request)
 
             await asyncio.gather(*(work() for _ in range(concurrency)))

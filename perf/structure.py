@@ -4,6 +4,8 @@
 
 Everything but the two rows that run code is read off the syntax trees and tokens. How the rows count:
 
+- lines and files of a folder: its own and those of the folders in it, "of" the limit in `limits.toml`. The working tree
+  may not go over a limit: then the command ends with 1 and says what to do, and a test fails.
 - functions: every `def`, methods and nested ones included. Private: the name begins with `_` and is no dunder.
   Single-use: its name is read exactly once in its module outside its own definition.
 - bindings: names that are assigned, loop and comprehension variables, parameters, targets of `with`, `except`, `:=`
@@ -28,6 +30,7 @@ import sys
 import tarfile
 import tempfile
 import tokenize
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,6 +40,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "factgym"
 SHORT_FILE = 100
+LIMITS = Path(__file__).with_name("limits.toml")
+WHOLE = "(all)"
 
 FAMILIES = ("claimcheck", "seva", "profact", "corver", "eve")
 FAMILY_OF_WORD: Mapping[str, str] = {
@@ -271,6 +276,7 @@ def static_rows(checkout: Checkout) -> Iterator[tuple[str, str]]:
     lines = sum(lengths)
     yield "Python files", str(len(modules))
     yield "lines", str(lines)
+    yield from _size_rows(modules)
     yield "median lines of a file", f"{statistics.median(lengths):g}"
     yield "longest file, lines", str(max(lengths))
     yield f"files under {SHORT_FILE} lines", str(sum(length < SHORT_FILE for length in lengths))
@@ -293,6 +299,52 @@ def static_rows(checkout: Checkout) -> Iterator[tuple[str, str]]:
     yield f"lines of {TOY}", next((str(module.lines) for module in modules if module.path == TOY), "-")
     tests = (checkout.folder / "tests").rglob("*.py")
     yield "def test_", str(sum(len(re.findall(r"(?m)^\s*(?:async )?def test_", file.read_text())) for file in tests))
+
+
+@dataclass(frozen=True)
+class Size:
+    """Lines and files of Python."""
+
+    lines: int
+    files: int
+
+
+def sizes(modules: Sequence[Module]) -> dict[str, Size]:
+    """The size of each first-level folder by name, files outside folders as "(top)", and of the whole package."""
+    lines, files = Counter[str](), Counter[str]()
+    for module in modules:
+        for name in (module.layer, WHOLE):
+            lines[name] += module.lines
+            files[name] += 1
+    return {name: Size(lines[name], files[name]) for name in sorted(files)}
+
+
+def read_limits(path: Path = LIMITS) -> dict[str, Size]:
+    """The limits of `sizes`."""
+    table = tomllib.loads(path.read_text("utf-8"))
+    return {name: Size(**limit) for name, limit in ({WHOLE: table["package"]} | table["folders"]).items()}
+
+
+def over_limits(modules: Sequence[Module], limits: Mapping[str, Size]) -> list[str]:
+    """A line for each limit that is exceeded, and how to get below it. A folder without a limit may have nothing."""
+    lines: list[str] = []
+    for name, size in sizes(modules).items():
+        limit = limits.get(name, Size(0, 0))
+        for unit, count, maximum in (("lines", size.lines, limit.lines), ("files", size.files, limit.files)):
+            if count > maximum:
+                lines.append(f"{PACKAGE} {name}: {count} {unit}, {count - maximum} over its limit of {maximum}")
+    advice = (
+        f"Remove as much from the same folder (duplicates, hand-written mechanisms, modules with a single user), or take "
+        f"it from another folder's limit in perf/{LIMITS.name}; the limits of the package do not rise."
+    )
+    return [*lines, advice] if lines else []
+
+
+def _size_rows(modules: Sequence[Module]) -> Iterator[tuple[str, str]]:
+    limits = read_limits()
+    for name, size in sizes(modules).items():
+        limit = limits.get(name, Size(0, 0))
+        yield f"lines and files of {name}", f"{size.lines} of {limit.lines}, {size.files} of {limit.files}"
 
 
 def _share(part: int, whole: int) -> str:
@@ -408,3 +460,6 @@ def main(arguments: Sequence[str]) -> Iterator[str]:
                 for cycle in import_cycles(checkout.modules, inside_functions=inside):
                     kind = "all imports" if inside else "top-level imports"
                     yield f"{checkout.label}, {kind}: {' '.join(cycle)}"
+        if not options.checkouts and (lines := over_limits(checkouts[0].modules, read_limits())):
+            yield from lines
+            sys.exit(1)

@@ -1,4 +1,12 @@
-"""Shared fixtures, and how Hypothesis searches: without a clock; a run draws few examples, CI more and always the same."""
+"""Shared fixtures, and how Hypothesis searches.
+
+Every run draws the same examples: a test run passes or fails for everybody alike. Other examples are drawn by profile:
+
+- `--hypothesis-profile=explore`: ten times as many, random, and those that failed before. What it finds becomes a test.
+- `--hypothesis-profile=tenfold --hypothesis-seed=N`: ten times as many, from the seed. CI runs it.
+
+No profile has a clock. A test that needs more or fewer examples takes a multiple of `settings.default.max_examples`.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +18,16 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from public_data import find_data_dir
 
-settings.register_profile("factgym", deadline=None, max_examples=40)
-settings.register_profile("repeatable", settings.get_profile("factgym"), derandomize=True, max_examples=100)
-settings.load_profile("factgym")
+CLOCKLESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
+settings.register_profile("repeatable", CLOCKLESS, max_examples=40, derandomize=True)
+# Hypothesis derandomises where the environment says CI, unless told otherwise.
+settings.register_profile("tenfold", CLOCKLESS, max_examples=400, derandomize=False, database=None)
+settings.register_profile("explore", CLOCKLESS, max_examples=400, derandomize=False)
+settings.load_profile("repeatable")
 
 # Ray reads these when it is first imported, which any test of the process may do (transformers and datasets import it).
 os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(16), "RAY_USAGE_STATS_ENABLED": "0"}
@@ -35,6 +47,11 @@ LONGEST = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give each worker one thread, and let pytest-xdist take files in our order: the longest have few tests."""
+    if config.getoption("--hypothesis-profile", None) != "explore":
+        # Of the processes that pytest-xdist or a test starts; tests of the order of sets set others.
+        os.environ.setdefault("PYTHONHASHSEED", "0")
+        # Hypothesis also draws constants of the modules that happen to be imported: those of the tests that ran before.
+        providers._get_local_constants = lambda: providers._local_constants
     # Threads of BLAS and OpenMP in as many processes as cores wait for each other. Read when numpy is imported: later.
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

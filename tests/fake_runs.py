@@ -160,7 +160,8 @@ class _Transcript:
 def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> list[str]:
     hits = view["passages"][1:4]
     results = "\n".join(
-        f'<result id="{hit["id"]}" title="{hit["title"]}">{hit["text"].split(". ")[0]}.</result>' for hit in hits
+        f'<result id="{hit["id"]}" title="{hit["title"]}" qzkv>{hit["text"].split(". ")[0]}.</result qzkv>'
+        for hit in hits
     )
     talk.call(
         "The answer makes claims about conditions and deadlines. I should find the governing passages first, then read "
@@ -183,7 +184,7 @@ def _explore(talk: _Transcript, view: Json, rng: random.Random, n_read: int) -> 
             f"{hit['id']} looks relevant: {hit['title']}. Let me open it.",
             "read",
             {"id": hit["id"]},
-            f'<evidence id="{hit["id"]}" title="{hit["title"]}">\n{hit["text"]}\n</evidence>',
+            f'<evidence id="{hit["id"]}" title="{hit["title"]}" qzkv>\n{hit["text"]}\n</evidence qzkv>',
         )
         read.append(hit["id"])
     return read

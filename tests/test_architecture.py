@@ -20,7 +20,19 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "factgym"
 
 LAYERS = (
-    *("core", "corpora", "datasets", "generators", "rewards", "tools", "baselines", "envs", "agents", "benchmarks"),
+    *(
+        "core",
+        "text",
+        "corpora",
+        "datasets",
+        "generators",
+        "rewards",
+        "tools",
+        "baselines",
+        "envs",
+        "agents",
+        "benchmarks",
+    ),
     *("check", "integrations", "training", "cli"),
 )
 """Each may import those before it and itself."""
@@ -285,13 +297,17 @@ def unsafe_calls(source: Source) -> Iterator[tuple[str, int]]:
             yield name, line
 
 
+WITH_DEADLINE = {"factgym/corpora/extraction.py"}
+"""Reading a user's documents, which may be hostile, has a deadline; what it left out is listed."""
+
+
 def test_no_global_randomness_and_no_clock_below_the_agents() -> None:
     offences(
         f"{source.path}:{line} {name}"
         for source in sources()
         for name, line in source.calls
         if name in SEEDING
-        or (name in CLOCKS and source.rank < RANK["agents"])
+        or (name in CLOCKS and source.rank < RANK["agents"] and str(source.path) not in WITH_DEADLINE)
         or (
             name.rpartition(".")[0] in ("random", "np.random", "numpy.random")
             and name.rpartition(".")[2] not in ("Random", "default_rng", "Generator")

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from itertools import count
 from typing import Literal, get_args, get_origin
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factgym import make
 from factgym.core.errors import FactgymError, error_line
 from factgym.core.registry import list_envs, spec
+from factgym.corpora import documents
+from factgym.corpora.extraction import Extractor
 from factgym.corpora.passage_files import iter_passages
 from factgym.datasets.attribution import read_benchmark
 from factgym.datasets.base import load_data_sets
@@ -26,8 +29,6 @@ from factgym.datasets.multihop import read_triples
 from factgym.datasets.questions import read_questions
 from factgym.training.difficulty_filter import read_tasks
 from factgym.training.recipes.recipe import read_recipe, recipe_of, with_changes
-
-fuzzed = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
 
 KEYS = (
     "id",
@@ -91,19 +92,25 @@ def refused_or_read(read) -> None:
         assert line.isprintable() and 10 < len(line) < 2_000
 
 
+@pytest.fixture(scope="module")
+def extractor():
+    """The worker process that reads pages, for all examples: a user's command starts it once for a whole folder."""
+    with Extractor() as worker:
+        yield worker
+
+
 @pytest.mark.parametrize(
     "name", ["a.jsonl", "a.json", "a.tsv", "a.csv", "a.parquet", "a.arrow", "a.html", "a.md", "a.txt"]
 )
-@fuzzed
 @given(data=files)
-def test_any_file_is_a_corpus_or_refused(tmp_path, name, data):
+def test_any_file_is_a_corpus_or_refused(tmp_path, monkeypatch, extractor, name, data):
+    monkeypatch.setattr(documents, "Extractor", lambda *limits: nullcontext(extractor))
     path = tmp_path / name
     path.write_bytes(data)
     refused_or_read(lambda: iter_passages(path))
     refused_or_read(lambda: iter_passages(path, on_bad=lambda error: None))
 
 
-@fuzzed
 @given(data=files)
 def test_any_dump_is_a_corpus_or_refused(tmp_path, data):
     path = tmp_path / "a.xml"
@@ -117,7 +124,7 @@ DATA_SETS = [(family, name) for family in READERS for name in load_data_sets(fam
 
 
 @pytest.mark.parametrize(("family", "name"), DATA_SETS, ids=[f"{family}-{name}" for family, name in DATA_SETS])
-@settings(fuzzed, max_examples=20)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(data=json_lines | tables)
 def test_any_rows_are_a_data_set_or_refused(tmp_path, family, name, data):
     for suffix in ("jsonl", "json", "tsv"):
@@ -142,7 +149,6 @@ steps = 2
 """
 
 
-@fuzzed
 @given(data=st.data())
 def test_any_recipe_is_built_or_refused(tmp_path, data):
     lines = RECIPE.splitlines()
@@ -172,7 +178,6 @@ def test_any_recipe_is_built_or_refused(tmp_path, data):
     refused_or_read(build)
 
 
-@fuzzed
 @given(data=files)
 def test_any_list_of_tasks_is_read_or_refused(tmp_path, data):
     path = tmp_path / "tasks.txt"
@@ -191,7 +196,16 @@ texts = st.sampled_from([*NAMES, "\ud800", "\x00", "a\nb", "x" * 3_000])
 PLAIN = {"int": st.integers(1, 7), "bool": st.booleans(), "float": st.floats(0, 2), "str": texts}
 
 
-@settings(fuzzed, max_examples=100)
+@pytest.mark.parametrize("word", ["x" * 3_000, "\x00" * 3_000, "\ud800" * 3_000])
+def test_a_setting_without_end_is_quoted_in_part(word):
+    with pytest.raises(FactgymError) as raised:
+        make("claimcheck", reward=word)
+    line = error_line(raised.value)
+    assert "there is no reward 'x" in line if word[0] == "x" else line.isprintable()
+    assert len(line) < 2_000 and line.isprintable()
+
+
+@settings(max_examples=5 * settings.default.max_examples // 2)
 @given(data=st.data())
 def test_any_settings_make_an_environment_that_scores_or_are_refused(monkeypatch, tmp_path, data):
     monkeypatch.chdir(tmp_path)  # a relative path among the settings is written where the test may write

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import click
 import pytest
 import typer
 from commands import run_python
@@ -123,7 +122,7 @@ def test_a_guide_runs_from_top_to_bottom(guide: Path, tmp_path: Path) -> None:
                 assert language == "text"
 
 
-def options_of(command: click.Command) -> set[str]:
+def options_of(command: Any) -> set[str]:
     """Every option of a command and of the commands under it."""
     own = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
     return own.union(*(options_of(under) for under in getattr(command, "commands", {}).values()))
@@ -142,7 +141,7 @@ def parsed(line: str) -> tuple[str, dict[str, Any]]:
     """The command of a `factgym …` line and its parameters, by the real command line. Raises for a wrong line."""
     command, name, words = typer.main.get_command(app), "factgym", shlex.split(line, comments=True)[1:]
     while hasattr(command, "commands"):
-        child, command, words = command.resolve_command(click.Context(command, info_name=name), words)
+        child, command, words = command.resolve_command(command.context_class(command, info_name=name), words)
         name = f"{name} {child}"
     return name, command.make_context(name, [word for word in words if word != "…"]).params
 

@@ -87,6 +87,13 @@ def test_every_extra_is_described():
     assert set(re.findall(r"`([\w-]+)`", " ".join(rows))) == set(extras)
 
 
+def test_the_extras_that_exclude_each_other_are_those_that_are_resolved():
+    """`.ci/extras` resolves those of pyproject.toml: each pair conflicts, and no others do."""
+    pairs = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]["conflicts"]
+    rows = re.findall(r"(?m)^\| `([\w-]+)` \| `([\w-]+)` \| .", INSTALL)
+    assert rows == [tuple(part["extra"] for part in pair) for pair in pairs]
+
+
 def test_the_first_command_installs_and_evaluates(tmp_path):
     """The installation itself runs in `.ci/run`; the evaluation behind `&&` runs here."""
     first, second = [block.strip() for block in blocks("bash") if "pip install" in block]

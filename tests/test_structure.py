@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 from perf import structure
-from perf.structure import Checkout, bindings, import_cycles, rows_of, single_use_private, table
+from perf.structure import (
+    ROOT,
+    Checkout,
+    Size,
+    bindings,
+    import_cycles,
+    over_limits,
+    read_limits,
+    rows_of,
+    single_use_private,
+    sizes,
+    table,
+)
 
 FILES = {
     "factgym/__init__.py": '"""A package."""\n',
@@ -81,6 +93,34 @@ def test_single_use_functions_bindings_and_cycles_are_counted(checkout: Checkout
     assert bindings(modules["corpora/averitec/evidence.py"].tree) == {"found": 1, "one": 1, "kept": 1}
     cycle = ["factgym.core.first", "factgym.core.second"]
     assert import_cycles(checkout.modules, inside_functions=True) == [cycle]
+
+
+def test_no_folder_of_the_package_is_over_its_limit() -> None:
+    modules = Checkout("working tree", ROOT, True).modules
+    assert len(modules) == len([file for file in (ROOT / "factgym").rglob("*.py") if "__pycache__" not in file.parts])
+    assert not (lines := over_limits(modules, read_limits())), "\n".join(lines)
+
+
+def test_the_limits_name_the_folders_that_there_are_and_the_package_never_grows() -> None:
+    limits = read_limits()
+    assert set(limits) == set(sizes(Checkout("working tree", ROOT, True).modules))
+    assert limits["(all)"].lines <= 95_508 and limits["(all)"].files <= 446
+
+
+def test_a_folder_over_its_limit_is_named_with_the_way_out(checkout: Checkout) -> None:
+    limits = {name: Size(lines, files) for name, lines, files in (("(all)", 34, 8), ("(top)", 1, 1), ("core", 27, 3))}
+    limits |= {"corpora": Size(1, 1), "rewards": Size(4, 1)}
+    *lines, advice = over_limits(checkout.modules, limits)
+    assert lines == [
+        "factgym (all): 35 lines, 1 over its limit of 34",
+        "factgym core: 28 lines, 1 over its limit of 27",
+        "factgym core: 4 files, 1 over its limit of 3",
+        "factgym envs: 1 lines, 1 over its limit of 0",
+        "factgym envs: 1 files, 1 over its limit of 0",
+    ]
+    assert "perf/limits.toml" in advice
+    exact = sizes(checkout.modules)
+    assert exact["(all)"] == Size(35, 8) and over_limits(checkout.modules, exact) == []
 
 
 def test_columns_are_aligned_and_rows_of_one_checkout_alone_are_kept() -> None:

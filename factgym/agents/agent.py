@@ -41,6 +41,10 @@ class Model(Policy, Protocol):
         ...
 
 
+def _no_notice() -> str | None:
+    return None
+
+
 async def _do_nothing() -> None:
     return None
 
@@ -52,7 +56,8 @@ class Agent:
     describe: JSON data that identifies the agent in the manifest. prepare: awaited before a run, so that an unusable
     agent fails at once and `describe` is complete. threads: 0 when `act` is async or answers at once; else it may
     take long, and is called in that many threads besides the event loop (1: never twice at a time). policy: the model
-    or object behind it; None for a scripted agent. secrets: texts of its settings that no record may hold.
+    or object behind it; None for a scripted agent. secrets: texts of its settings that no record may hold. notice:
+    returns a line for a display while the agent waits for its server, else None.
     """
 
     name: str
@@ -63,6 +68,7 @@ class Agent:
     threads: int = 0
     policy: Any = None
     secrets: tuple[str, ...] = field(default=(), repr=False)
+    notice: Callable[[], str | None] = _no_notice
 
 
 def agent_from_script(agent: ScriptedAgent) -> Agent:
@@ -73,7 +79,10 @@ def agent_from_script(agent: ScriptedAgent) -> Agent:
 def agent_from_model(name: str, model: Model, *, threads: int = 0) -> Agent:
     """A model as an agent: it sees messages and tools only. A model's own async `prepare()` is used where it has one."""
     prepare = getattr(model, "prepare", _do_nothing)
-    return Agent(name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model)
+    notice = getattr(model, "notice", _no_notice)
+    return Agent(
+        name, lambda env, seed: model.start(seed), model.describe, prepare, model.close, threads, model, notice=notice
+    )
 
 
 def agent_with_rules(name: str, model: Model, rules: str = "") -> Agent:
@@ -127,6 +136,7 @@ class WithRules:
     def __init__(self, model: Model, rules: str) -> None:
         self.model, self.rules, self.close = model, rules, model.close
         self.prepare = partial(call_optional, model, "prepare")
+        self.notice = getattr(model, "notice", _no_notice)
 
     def start(self, seed: int) -> Policy:
         """The policy of one episode."""

@@ -132,7 +132,7 @@ class Buckets:
 Test = Callable[[Mapping[str, Any]], bool | None]
 """From a scored reward report to correct, wrong, or None where the report lacks the metric."""
 
-_RULE = re.compile(r"\s*([A-Za-z_][\w.-]*)\s*(?:(>=|<=|==|=|>|<)\s*(.*?)\s*)?")
+_RULE = re.compile(r"([A-Za-z_][\w.-]*)\s*(?:(>=|<=|==|=|>|<)\s*(.*))?")
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = MappingProxyType(
     {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 )
@@ -171,7 +171,7 @@ def find_rule(text: str = "auto") -> Rule:
     """
     if text in _NAMED_TESTS:
         return Rule(text, _NAMED_TESTS[text])
-    match = _RULE.fullmatch(text)
+    match = _RULE.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
             f"{text!r:.80} is no rule of correctness: give auto, label, verdict, reward>=0.5, NAME or NAME>=VALUE"

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from factgym.agents.agent import Model, call_optional
-from factgym.agents.judges.base import Case, Judge, JudgeError
 from factgym.core.action import parse_action
 from factgym.core.caching import gather_all
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Completion, Message, ToolSchema, Usage
-from factgym.core.policy import ContextOverflowError, Policy, PolicyError, add_usage, call_policy
+from factgym.core.policy import Policy, PolicyError, PromptRefusedError, add_usage, call_policy
 from factgym.core.seeds import derive
 
 Replies = dict[int, Message]
@@ -37,7 +36,7 @@ class Ensemble(ABC):
     n // 2 + 1 by default. blocking: plain `act` methods take long and are called in threads.
 
     A turn raises PolicyError "quorum" when too many members failed, a member's own PolicyError at once when it is
-    fatal, and ContextOverflowError when the prompt fits none of those that did not fail.
+    fatal, and PromptRefusedError when none of those that did not fail can answer the prompt.
     """
 
     kind: str
@@ -111,14 +110,14 @@ class Ensemble(ABC):
     ) -> Message:
         """Call every member and return the chosen reply, its completion with the sums and the notes."""
 
-        async def reply_or_fault(policy: Policy) -> Message | PolicyError | ContextOverflowError:
+        async def reply_or_fault(policy: Policy) -> Message | PolicyError | PromptRefusedError:
             try:
                 return await call_policy(policy, messages, tools, self.blocking)
             except PolicyError as error:
                 if error.fatal:
                     raise
                 return error
-            except ContextOverflowError as error:
+            except PromptRefusedError as error:
                 return error
 
         outcomes = await gather_all(reply_or_fault(policy) for policy in policies)
@@ -130,7 +129,7 @@ class Ensemble(ABC):
             causes = "; ".join(f"{number} × {text}" for text, number in counts.items())
             raise PolicyError("quorum", f"{working} of {self.n} members answered, {self.quorum} must: {causes}")
         if not replies:
-            raise ContextOverflowError("the prompt fits the context of no member that answered")
+            raise next(outcome for outcome in outcomes if isinstance(outcome, PromptRefusedError))
         chosen, about = await self.choose(messages, tools, replies)
         notes: dict[str, Any] = {"members": self.n, "chosen": chosen} | about
         if len(replies) < self.n:
@@ -273,48 +272,6 @@ class MeanLogprob:
     def describe(self) -> dict[str, Any]:
         """As JSON data."""
         return {"name": "mean log-probability"}
-
-
-def step_case(messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message) -> Case:
-    """Return a case of the rubric `next-step`: the conversation, and the reply as the step."""
-
-    def text(message: Message) -> str:
-        functions = [call["function"] for call in message.get("tool_calls") or ()]
-        parts = [message["content"] or "", *(f"{function['name']} {function['arguments']}" for function in functions)]
-        return "\n".join(part for part in parts if part)
-
-    conversation = "\n\n".join(f"{earlier['role']}: {text(earlier)}" for earlier in messages)
-    return {"conversation": conversation, "step": text(message)}
-
-
-class JudgeScore:
-    """A judge's score of the reply; None for a reply that it could not judge.
-
-    case: makes a case of the judge's rubric from messages, tools and reply; `step_case` fits `next-step`.
-    """
-
-    def __init__(
-        self, judge: Judge, case: Callable[[Sequence[Message], Sequence[ToolSchema], Message], Case] = step_case
-    ) -> None:
-        self.judge = judge
-        self.case = case
-
-    async def __call__(
-        self, messages: Sequence[Message], tools: Sequence[ToolSchema], message: Message
-    ) -> float | None:
-        """The score, in [0, 1]. Raises PolicyError when the judge's infrastructure failed."""
-        try:
-            return (await self.judge.judge(self.case(messages, tools, message))).score
-        except JudgeError:
-            return None
-
-    def describe(self) -> dict[str, Any]:
-        """The judge's description."""
-        return {"name": "judge", "judge": self.judge.describe()}
-
-    async def close(self) -> None:
-        """Close the judge."""
-        await self.judge.close()
 
 
 class BestOf(Ensemble):

@@ -27,6 +27,7 @@ from factgym.baselines.fitting import fit_logistic, logistic_information
 from factgym.baselines.pair_features import FEATURES, extract_features
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.paths import is_folder
 from factgym.core.policy import Policy
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.envs.seva.agents import (
@@ -116,7 +117,7 @@ class VerifierWeights:
 
 def load_weights(path: Path) -> VerifierWeights:
     """Load weights from a file or the folder that holds it. Raises DataError that names the file and the fault."""
-    path = path / _FILE if path.is_dir() else path
+    path = path / _FILE if is_folder(path) else path
     data = read_json(path)
     if data.get("kind") != _KIND or data.get("version") != _VERSION:
         raise DataError(f"{path} is no feature verifier of this version")

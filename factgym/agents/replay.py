@@ -17,6 +17,7 @@ from factgym.agents.runs.read import Run, read_run
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.paths import open_file, refusals
 from factgym.core.policy import ContextOverflowError, Policy, PolicyError
 from factgym.core.registry import spec
 from factgym.core.seeds import derive
@@ -145,15 +146,12 @@ def file_outputs(path: Path, env: Env[Any]) -> dict[tuple[int, int], list[Messag
     """
     outputs: dict[tuple[int, int], list[Message]] = {}
     samples: defaultdict[int, int] = defaultdict(int)
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(iter(lambda: lines.readline(_MAX_LINE), b""), 1):
-                if line.strip():
-                    index, messages = _read_output(line, f"{path} line {number}", env)
-                    outputs[index, samples[index]] = messages
-                    samples[index] += 1
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from None
+    with open_file(path) as lines, refusals(path):
+        for number, line in enumerate(iter(lambda: lines.readline(_MAX_LINE), b""), 1):
+            if line.strip():
+                index, messages = _read_output(line, f"{path} line {number}", env)
+                outputs[index, samples[index]] = messages
+                samples[index] += 1
     if not outputs:
         raise DataError(f"{path} holds no output")
     return outputs

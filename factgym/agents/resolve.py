@@ -27,6 +27,7 @@ from typing import Any, cast
 
 from factgym.agents.agent import Agent, AgentModel, Model, agent_from_model, agent_from_script, call_optional
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
+from factgym.core.paths import is_file, read_bytes, user_path
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, spec
 from factgym.core.secrets import secret_values
@@ -85,13 +86,13 @@ def find_model(text: str, settings: Mapping[str, Any] | None = None) -> Model:
 
     Raises ConfigError for an impossible one, and for oracles and exploiters.
     """
-    kind, _, path = text.partition(":")
+    kind, colon, path = text.partition(":")
     if kind == "features":
         from factgym.agents.feature_verifier import FeatureVerifier
 
         if settings:
             raise ConfigError(f"the feature verifier takes no settings ({', '.join(settings)})")
-        return FeatureVerifier.load(path) if path else FeatureVerifier()
+        return FeatureVerifier.load(user_path(path, "features")) if colon else FeatureVerifier()
     agent = find_agent(text, "seva", settings)
     if dict(agent.describe()).get("kind") == "scripted" and text not in _TRAINABLE_SCRIPTS:
         raise ConfigError(f"{text!r} knows the answer or exploits the reward: nothing can be learned from it")
@@ -111,7 +112,7 @@ def find_scripted_agent(env_id: str, name: str) -> ScriptedAgent:
     agents = scripted_agents(env_id)
     if name not in agents:
         hint = did_you_mean(name, agents)
-        raise ConfigError(f"{env_id!r} has no agent {name!r}.{hint} It has: {', '.join(agents)}.")
+        raise ConfigError(f"{env_id!r} has no agent {name!r:.80}.{hint} It has: {', '.join(agents)}.")
     return agents[name]
 
 
@@ -149,19 +150,23 @@ def _endpoint(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Mo
 
 def _local(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
     from factgym.agents.local import LocalModel
+    from factgym.agents.local.loading import check_folder
 
     if not name:
         raise ConfigError("hf: needs a model: hf:FOLDER or hf:OWNER/NAME")
+    check_folder(name)  # before a run begins; the model is loaded by its first episode
     return cast(Model, LocalModel(name, **settings))
 
 
 def _nli(kind: str, name: str, settings: dict[str, Any], env_id: str) -> Model:
+    from factgym.agents.local.loading import check_folder
     from factgym.agents.nli import NliModel, SevaNliModel
     from factgym.envs.claimcheck.env import ClaimCheckEnv
     from factgym.envs.seva.env import SevaEnv
 
     if not name:
         raise ConfigError("nli: needs a model: nli:FOLDER or nli:OWNER/NAME")
+    check_folder(name)
     env = spec(env_id).load()
     if not issubclass(env, (ClaimCheckEnv, SevaEnv)):
         raise ConfigError(f"nli:{name} plays the environments of claimcheck and seva, and {env_id!r} is none of them")
@@ -202,10 +207,10 @@ def user_agent(reference: str, settings: Mapping[str, Any]) -> Agent:
     one thread, never twice at a time; an attribute `threads` of the object allows more.
     """
     file, _, name = reference.rpartition(":")
-    path = Path(file)
+    path = user_path(file, "agent")
     policy = user_object(reference, settings)
     label = f"{path.name}:{name}"
-    details = {"kind": "user", "name": label, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    details = {"kind": "user", "name": label, "sha256": hashlib.sha256(read_bytes(path)).hexdigest()}
     agent = _policy_agent(label, policy, reference, {**details, **({"settings": dict(settings)} if settings else {})})
     return replace(agent, secrets=tuple(secret_values(settings)))
 
@@ -249,8 +254,8 @@ def user_object(reference: str, settings: Mapping[str, Any]) -> Any:
     Raises ConfigError that names the fault of the file, the name or the settings.
     """
     file, _, name = reference.rpartition(":")
-    path = Path(file)
-    if not path.is_file():
+    path = user_path(file, "agent")
+    if not is_file(path):
         raise ConfigError(f"there is no file {str(path)!r} (give path/to/file.py:Name)")
     module = _load_module(path)
     if not hasattr(module, name):

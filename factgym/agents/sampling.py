@@ -11,11 +11,13 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne, Settings
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.prompts import prompt
+from factgym.core.spaces import example_call
 
 ToolMode = Literal["auto", "native", "text"]
 """How a policy offers tools: by the server's or template's own tool calling, as text in the prompt, or as probed."""
 
 ReasoningMode = Literal["split", "keep"]
+SendReasoning = Literal["auto", "always", "never"]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 NonEmpty = Annotated[str, Field(min_length=1)]
 
@@ -27,7 +29,8 @@ class Sampling(Settings):
 
     temperature: 0 is greedy. max_tokens: of one reply, reasoning included. stop: strings that end a reply. logprobs:
     record the log-probability of each sampled token. tools: see ToolMode. reasoning: "split" takes `<think>…</think>`
-    out of the content into `reasoning_content`; "keep" leaves it.
+    out of the content into `reasoning_content`; "keep" leaves it. send_reasoning: whether the reasoning of an episode's
+    earlier replies goes back to the model; "auto" sends it as it came, until the server or the template refuses it.
     """
 
     temperature: NonNegative | None = None
@@ -38,6 +41,7 @@ class Sampling(Settings):
     logprobs: bool = False
     tools: ToolMode = "auto"
     reasoning: ReasoningMode = "split"
+    send_reasoning: SendReasoning = "auto"
 
     @property
     def stops(self) -> tuple[str, ...]:
@@ -72,7 +76,7 @@ def tools_as_text(messages: Sequence[Message], tools: Sequence[ToolSchema]) -> l
     if not tools:
         return rewritten
     lines = "\n".join(json.dumps(tool.get("function", tool), ensure_ascii=False) for tool in tools)
-    text = prompt("factgym.agents", "tools").replace("{tools}", lines, 1)
+    text = prompt("factgym.agents", "tools").replace("{example}", example_call(tools), 1).replace("{tools}", lines, 1)
     if rewritten and rewritten[0]["role"] == "system":
         return [{"role": "system", "content": f"{rewritten[0]['content'] or ''}\n\n{text}"}, *rewritten[1:]]
     return [{"role": "system", "content": text}, *rewritten]
@@ -86,4 +90,7 @@ def _as_text(message: Message) -> Message:
     for call in message.get("tool_calls") or ():
         name, arguments = json.dumps(call["function"]["name"]), call["function"]["arguments"]
         parts.append(f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>')
-    return {"role": message["role"], "content": "\n".join(parts)}
+    rewritten: Message = {"role": message["role"], "content": "\n".join(parts)}
+    if reasoning := message.get("reasoning_content"):
+        rewritten["reasoning_content"] = reasoning
+    return rewritten

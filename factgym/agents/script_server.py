@@ -169,6 +169,13 @@ class ScriptServer:
         """Stop listening and drop every connection."""
         server, self._server = self._server, None
         if server is not None:
+            # Before Python 3.13 asyncio leaks a connection that was accepted in the turn before close(): accept no
+            # more, give that one the two turns in which it is made, then close.
+            with contextlib.suppress(NotImplementedError):  # loops that are not built on a selector
+                for listener in server.sockets:
+                    asyncio.get_running_loop().remove_reader(listener.fileno())
+            for _ in range(2):
+                await asyncio.sleep(0)
             server.close()
         for connection in tuple(self.connections):
             connection.drop()
@@ -210,7 +217,7 @@ class ScriptServer:
 # assistant messages, found by their role; inside a JSON string the quotes are escaped, so that no text can look like
 # one. Only the few strings that are used are decoded.
 _STRING = rb'([^"\\]*(?:\\.[^"\\]*)*)'
-_CLAIM = re.compile(rb"Answer to check:(?: |\\n)*" + _STRING, re.DOTALL)
+_CLAIM = re.compile(rb"Answer to check:(?: |\\n)*(?:<answer [a-z]{4}>)?" + _STRING, re.DOTALL)
 _ASSISTANT = re.compile(rb'"role": ?"assistant"')
 _ID = re.compile(rb'<(?:result|evidence) id=\\"([^"\\<>]{1,80})\\"')
 _EVIDENCE = re.compile(rb"<evidence id=[^>]*>\\n" + _STRING, re.DOTALL)
@@ -274,7 +281,7 @@ def _scripted_call(turn: int, body: bytes, last: int) -> tuple[str, dict[str, An
         "claim": _claim(body),
         "status": "supported",
         "evidence_ids": [passage_id],
-        "quote": text.partition("</evidence>")[0].strip().partition(". ")[0][:1000],
+        "quote": text.partition("</evidence ")[0].strip().partition(". ")[0][:1000],
         "unsupported_span": "",
         "reason": "The passage says so.",
     }
@@ -284,7 +291,7 @@ def _scripted_call(turn: int, body: bytes, last: int) -> tuple[str, dict[str, An
 def _claim(body: bytes) -> str:
     """The beginning of the first answer to check, at most 1,000 characters; never empty."""
     match = _CLAIM.search(body)
-    return (_decode_string(match[1]) if match else "").strip()[:1000] or "claim"
+    return (_decode_string(match[1]) if match else "").partition("</answer ")[0].strip()[:1000] or "claim"
 
 
 def _decode_string(text: bytes) -> str:

@@ -28,9 +28,7 @@ _MIN_COVERAGE = 0.3
 
 def rules(statement: Statement, evidence: Evidence) -> Prediction:
     """Verify a statement by `predict_entailment`, and by its values and its polarity where these decide."""
-    if not _POINTER.fullmatch(statement.text):
-        remaining = tuple(sentence for sentence in evidence.sentences if not _POINTER.fullmatch(sentence.text))
-        evidence = replace(evidence, sentences=remaining)
+    evidence = without_pointers(statement, evidence)
     prediction = predict_entailment(_with_rates(statement, evidence), evidence)
     if prediction.statement != statement:
         span = prediction.unsupported_span
@@ -42,6 +40,14 @@ def rules(statement: Statement, evidence: Evidence) -> Prediction:
         reason = "The evidence is about something else."
         return replace(prediction, status="unsupported", unsupported_span=text, reason=reason)
     return prediction
+
+
+def without_pointers(statement: Statement, evidence: Evidence) -> Evidence:
+    """Return the evidence without the sentences that only say where something is written."""
+    if _POINTER.fullmatch(statement.text):
+        return evidence
+    remaining = tuple(sentence for sentence in evidence.sentences if not _POINTER.fullmatch(sentence.text))
+    return replace(evidence, sentences=remaining)
 
 
 def _with_rates(statement: Statement, evidence: Evidence) -> Statement:

@@ -21,7 +21,7 @@ from factgym.agents.rollout.jobs import Job, task_order
 from factgym.agents.rollout.record import Record
 from factgym.benchmarks.formats import decimal, interval, label, percent, printable
 from factgym.benchmarks.report import Cell, Styled, Table, make_table
-from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval, natural_bounds, paired_interval
 from factgym.benchmarks.terminal import render_table
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
@@ -380,11 +380,12 @@ def run_audit(
         totals = {name: [rubric.total(*report) for report in reports] for name, rubric in rubrics.items()}
         totals_by_agent[agent.name] = totals
         names = list(reports[0][0]) if reports else []
+        columns = {name: [components[name] for components, _ in reports] for name in names}
         row = AuditRow(
             agent=agent.name,
             role=agent.role,
-            rewards={name: mean_interval(values) for name, values in totals.items()},
-            components={name: mean_interval([components[name] for components, _ in reports]) for name in names},
+            rewards={name: mean_interval(values, natural_bounds(values)) for name, values in totals.items()},
+            components={name: mean_interval(values, natural_bounds(values)) for name, values in columns.items()},
             n=len(reports),
             errors=len(faults),
             fault=faults[0] if faults else "",
@@ -403,9 +404,7 @@ def _margins_by_task(
     # Agents that lost episodes to faults cannot be paired by task.
     bars = {reward: _honest(rows, reward) for reward in row.rewards} if row.role == "exploiter" else {}
     return {
-        reward: mean_interval(
-            [a - b for a, b in zip(totals[bar.agent][reward], totals[row.agent][reward], strict=True)]
-        )
+        reward: paired_interval(totals[row.agent][reward], totals[bar.agent][reward])
         for reward, bar in bars.items()
         if row.errors == bar.errors == 0
     }

@@ -6,7 +6,6 @@ were stopped; `report.html` and `report.json` lie beside them.
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,9 +29,10 @@ from factgym.benchmarks.losses import find_losses
 from factgym.benchmarks.page import report_page, write_page
 from factgym.benchmarks.report import Report
 from factgym.benchmarks.terminal import render_report
-from factgym.core.config import DATA_VARIABLE, Settings
+from factgym.core.config import DATA_VARIABLE, Settings, data_folder
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import exists, is_folder, user_path
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute, make, spec
 
@@ -408,14 +408,13 @@ def data_path(data: str | Path | None, *, folder: bool = False) -> Path | None:
 
     folder: it must be a folder.
     """
-    name = data or os.environ.get(DATA_VARIABLE)
-    if not name:
+    path = data_folder() if data is None else user_path(data, "data")
+    if path is None:
         return None
-    path = Path(name)
     source = "" if data is not None else f" (from {DATA_VARIABLE})"
-    if folder and not path.is_dir():
+    if folder and not is_folder(path):
         raise ConfigError(f"{path}{source} is no folder: give one that holds the data sets with --data")
-    if not path.exists():
+    if not exists(path):
         raise ConfigError(f"{path}{source} does not exist: give a file of questions, or a folder, with --data")
     return path
 

@@ -93,7 +93,7 @@ def evaluate(evaluation: Evaluation) -> Outcome:
 
 def summarise_run(run: Run) -> RunSummary:
     """Return the summary of a run. Raises DataError for a run without a score, and for one of another family."""
-    summary = summarise(run.episodes())
+    summary = summarise(run.episodes(), bounds=run.reward_bounds)
     if not summary.scored:
         raise DataError(f"{run.folder}: holds no scored episode ({summary.errors} ended by the infrastructure)")
     if not summary.surfaces:

@@ -16,8 +16,9 @@ from factgym.benchmarks.formats import decimal, interval, signed
 from factgym.benchmarks.losses import Losses, find_losses
 from factgym.benchmarks.records import gold_of, is_malformed, is_scored, numbers, verdict_of
 from factgym.benchmarks.report import Note, Report, Section, Table, make_table
-from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import UNIT, Bounds, Estimate, paired_interval
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import read_text
 
 SAME_MEMBERS = ("env", "version", "fingerprints", "prompts", "config", "guests")
 """Members of a manifest that must agree."""
@@ -115,8 +116,9 @@ def _paired(first: Run, second: Run, first_values: TaskValues, second_values: Ta
     rows = []
     for name in sorted(names, key=_rank):
         pairs = [(a[task][name], b[task][name]) for task in common if name in a[task] and name in b[task]]
-        before, after = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
-        rows.append(Difference(name, before, after, mean_interval([new - old for old, new in pairs])))
+        old, new = zip(*pairs, strict=True)
+        before, after = math.fsum(old) / len(pairs), math.fsum(new) / len(pairs)
+        rows.append(Difference(name, before, after, paired_interval(old, new, _bounds(name, first, second))))
     return RunComparison(
         (str(first.folder), str(second.folder)),
         len(common),
@@ -125,6 +127,16 @@ def _paired(first: Run, second: Run, first_values: TaskValues, second_values: Ta
         tuple(rows),
         (_losses(first), _losses(second)),
     )
+
+
+def _bounds(name: str, first: Run, second: Run) -> Bounds | None:
+    """The scale of a value; None for one that nothing declares."""
+    if name.startswith("recall ") or name == "malformed turns":
+        return UNIT
+    if name == "turns":
+        limits = [(run.manifest.get("config") or {}).get("max_turns", math.inf) for run in (first, second)]
+        return 0.0, float(max(limits))
+    return first.reward_bounds if name == "reward" and first.reward_bounds == second.reward_bounds else None
 
 
 def _losses(run: Run) -> Losses | None:
@@ -247,9 +259,10 @@ def read_gate(path: Path) -> list[Limit]:
 
     Raises DataError for a file that is none.
     """
+    text = read_text(path)
     try:
-        sections = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
+        sections = tomllib.loads(text)
+    except ValueError as error:
         raise DataError(f"{path} is no gate: {error}") from None
     limits = []
     for section, values in sections.items():

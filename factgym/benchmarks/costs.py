@@ -21,6 +21,7 @@ from factgym.benchmarks.records import has_fault, has_verdict, items, members, n
 from factgym.benchmarks.statistics.intervals import POSITIVE, Estimate, Series
 from factgym.core.config import Settings, build_checked
 from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.paths import read_text
 
 PER = 1_000_000
 """Prices are for this many tokens."""
@@ -80,12 +81,9 @@ def read_prices(path: str | Path) -> PriceTable:
     reader = {".toml": tomllib.loads, ".json": json.loads}.get(path.suffix.lower())
     if reader is None:
         raise ConfigError(f"{path}: a price table is a .toml or a .json file")
+    text = read_text(path, setting="price table")
     try:
-        data = reader(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the price table {path} ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 (byte {error.start})") from None
+        data = reader(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: no valid {path.suffix[1:].upper()} ({error})") from None
     if not isinstance(data, dict):
@@ -145,7 +143,8 @@ class UsageSummary:
     errors included; per_verdict: the same over `verdicts`, the episodes with a submitted verdict, None without any.
     requests: to the model, with those made again. retries: cause -> requests that failed and were made again; waited:
     seconds between them. tool_modes: how a model was offered tools where it was probed -> replies; adapted: change of
-    requests that the server asked for -> replies. truncated: share of replies that were cut off (finish reason "length"), over turns. seconds:
+    requests that the server asked for -> replies; outcomes: reason why a reply is no ordinary one (a content filter, a
+    refusal, nothing but reasoning) -> replies. truncated: share of replies that were cut off (finish reason "length"), over turns. seconds:
     per turn, of the model (and to its first token, where replies are streams), the tools and the environment. money: None without a price table.
     """
 
@@ -161,6 +160,7 @@ class UsageSummary:
     money: Money | None
     tool_modes: Mapping[str, int] = field(default_factory=dict)
     adapted: Mapping[str, int] = field(default_factory=dict)
+    outcomes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -183,6 +183,7 @@ class UsageTally:
     costs: Series = field(default_factory=Series)
     tool_modes: Counter[str] = field(default_factory=Counter)
     adapted: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
     def add(self, task: int, episode: Mapping[str, Any]) -> None:
         """Add an episode of the task with this number."""
@@ -226,6 +227,7 @@ class UsageTally:
         if first := [value for note in notes if (value := number(note.get(_FIRST_TOKEN_NOTE))) is not None]:
             self.seconds.setdefault(FIRST_TOKEN, Series()).add(task, sum(first), len(first))
         self.tool_modes.update(mode for note in notes if (mode := text_of(note.get("tools"))))
+        self.outcomes.update(outcome for note in notes if (outcome := text_of(note.get("outcome"))))
         self.adapted.update(text for note in notes for text in texts_of(note.get("adapted")))
 
     def summary(self) -> UsageSummary | None:
@@ -246,6 +248,7 @@ class UsageTally:
             money=self._money(),
             tool_modes=dict(self.tool_modes.most_common(_MAX_NOTES)),
             adapted=dict(self.adapted.most_common(_MAX_NOTES)),
+            outcomes=dict(self.outcomes.most_common(_MAX_NOTES)),
         )
 
     def _money(self) -> Money | None:

@@ -8,6 +8,7 @@ interval over tasks: samples of one task are averaged first.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +25,7 @@ from factgym.benchmarks.records import (
     is_malformed,
     is_scored,
     numbers,
+    prompt_sizes,
     shares,
     verdict_of,
 )
@@ -32,10 +34,12 @@ from factgym.benchmarks.statistics.intervals import (
     NO_DATA,
     POSITIVE,
     UNIT,
+    Bounds,
     Estimate,
     Series,
     macro_interval,
     mean_interval,
+    natural_bounds,
 )
 
 
@@ -107,7 +111,7 @@ GradedSample = tuple[float, str | None, str | None]
 """Reward, gold label and verdict of a scored episode."""
 
 
-def summarise_groups(tasks: Collection[Sequence[GradedSample]]) -> GroupSummary | None:
+def summarise_groups(tasks: Collection[Sequence[GradedSample]], declared: Bounds | None = None) -> GroupSummary | None:
     """Summarise the samples of each task; None when no task has two.
 
     A group whose rewards are all the same teaches nothing under GRPO: every advantage is zero.
@@ -117,7 +121,7 @@ def summarise_groups(tasks: Collection[Sequence[GradedSample]]) -> GroupSummary 
         return None
     rewards = [[reward for reward, _, _ in group] for group in groups]
     best, worst = [max(group) for group in rewards], [min(group) for group in rewards]
-    bounds = UNIT if min(worst) >= 0 and max(best) <= 1 else None
+    bounds = natural_bounds([*worst, *best], declared)
     labelled = [group for group in groups if group[-1][1] is not None]
     counts = [
         (len(samples), sum(gold == verdict for _, gold, verdict in samples))
@@ -126,18 +130,16 @@ def summarise_groups(tasks: Collection[Sequence[GradedSample]]) -> GroupSummary 
     ]
     within = {}
     for k in (2**i for i in range(max((n for n, _ in counts), default=0).bit_length())):
-        within[k] = mean_interval([chance_within(n, right, k) for n, right in counts if n >= k], bounds=UNIT)
+        within[k] = mean_interval([chance_within(n, right, k) for n, right in counts if n >= k], UNIT)
     return GroupSummary(
         n=len(groups),
         smallest=min(map(len, groups)),
         largest=max(map(len, groups)),
-        collapsed=mean_interval(
-            [float(high - low <= SAME) for high, low in zip(best, worst, strict=True)], bounds=UNIT
-        ),
-        spread=mean_interval([float(np.std(group, ddof=1)) for group in rewards], bounds=POSITIVE),
-        best=mean_interval(best, bounds=bounds),
-        worst=mean_interval(worst, bounds=bounds),
-        majority=mean_interval([_majority(group) for group in labelled], bounds=UNIT),
+        collapsed=mean_interval([float(high - low <= SAME) for high, low in zip(best, worst, strict=True)], UNIT),
+        spread=mean_interval([float(np.std(group, ddof=1)) for group in rewards], POSITIVE),
+        best=mean_interval(best, bounds),
+        worst=mean_interval(worst, bounds),
+        majority=mean_interval([_majority(group) for group in labelled], UNIT),
         right_within=within,
     )
 
@@ -175,6 +177,16 @@ class Histogram:
     low: float
     high: float
     counts: tuple[int, ...]
+
+
+LONGEST_PROMPTS = "unknown_at_longest_prompts"
+"""Cause of faults that nothing explains and that met prompts as long as the longest answered ones of the run."""
+
+_NEARLY = 0.95
+"""Characters are no tokens: a prompt with fewer of the ones can have more of the others."""
+
+_UNKNOWN = frozenset({"bad_request", "server"})
+_STATUS = re.compile(r"\bHTTP [45]\d\d\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +249,19 @@ class RunSummary:
 
 
 def summarise(
-    episodes: Iterable[Mapping[str, Any]], prices: PriceTable | None = None, *, model: str | None = None
+    episodes: Iterable[Mapping[str, Any]],
+    prices: PriceTable | None = None,
+    *,
+    model: str | None = None,
+    bounds: Bounds | None = None,
 ) -> RunSummary:
     """Summarise the records of one run, in one pass and without keeping them.
 
-    prices: turns tokens into money. model: the agent's model by the manifest, for turns that do not name theirs. Each
+    prices: turns tokens into money. model: the agent's model by the manifest, for turns that do not name theirs. bounds: of the
+    reward, by the manifest. Each
     task and sample must come once: an error that was played again is left out by the reader of the run.
     """
-    tally = _Tally(usage=UsageTally(prices, model))
+    tally = _Tally(usage=UsageTally(prices, model), bounds=bounds)
     for episode in episodes:
         tally.add(episode)
     return tally.summary()
@@ -255,6 +272,7 @@ class _Tally:
     """Everything that a summary needs of the episodes seen so far: some numbers of each."""
 
     usage: UsageTally
+    bounds: Bounds | None = None
     losses: LossTally = field(default_factory=LossTally)
     groups: dict[int, list[GradedSample]] = field(default_factory=dict)
     names: Counter[tuple[str, int | None, str]] = field(default_factory=Counter)
@@ -263,6 +281,8 @@ class _Tally:
     n: int = 0
     unscored: int = 0
     causes: Counter[str] = field(default_factory=Counter)
+    unknown: list[tuple[str, int]] = field(default_factory=list)  # cause and size of the prompt
+    longest: int = 0  # of the prompts that were answered
     fault: str | None = None
     series: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
     components: defaultdict[str, Series] = field(default_factory=lambda: defaultdict(Series))
@@ -286,9 +306,13 @@ class _Tally:
         task = self.task_numbers.setdefault(str(episode.get("task")), len(self.task_numbers))
         self.usage.add(task, episode)
         self.losses.add(episode)
+        answered, size = prompt_sizes(episode)
+        self.longest = max(self.longest, answered)
         if has_fault(episode):
             cause, message = fault_of(episode)
             self.causes[cause] += 1
+            if cause in _UNKNOWN and _STATUS.search(message):
+                self.unknown.append((cause, size))
             self.fault = self.fault or message or None
         elif not is_scored(episode):
             self.unscored += 1
@@ -327,9 +351,14 @@ class _Tally:
                 self.calls[name] += 1
                 self.refused[name] += bool(call.get("error"))
 
+    def _all_causes(self) -> Counter[str]:
+        """Return the causes, with a class of its own for unexplained faults at the longest prompts."""
+        moved = [cause for cause, size in self.unknown if size > _NEARLY * self.longest > 0]
+        return self.causes - Counter(moved) + Counter({LONGEST_PROMPTS: len(moved)})
+
     def summary(self) -> RunSummary:
         (env, version, agent), _ = self.names.most_common(1)[0] if self.names else (("", None, ""), 0)
-        components = {name: series.scaled_mean() for name, series in self.components.items()}
+        components = {name: series.mean() for name, series in self.components.items()}
         recall = {gold: self.right_by_gold[gold].mean(UNIT) for gold in labels_in_order(self.right_by_gold)}
         rewards, scored = self.series["reward"], len(self.series["reward"])
         accuracy, macro = self.series["verdict accuracy"].mean(UNIT), macro_interval(list(recall.values()))
@@ -360,25 +389,25 @@ class _Tally:
             errors=self.causes.total(),
             unscored=self.unscored,
             tasks=len(self.groups),
-            causes=dict(self.causes.most_common()),
+            causes=dict(self._all_causes().most_common()),
             fault=self.fault,
-            reward=rewards.scaled_mean(),
+            reward=rewards.mean(natural_bounds(rewards.values, self.bounds)),
             histogram=histogram(rewards.values),
             components=components,
             earned={name: total / scored for name, total in self.earned.items()},
             weights=dict(self.weights),
-            gates={name: series.scaled_mean() for name, series in self.gates.items()},
+            gates={name: series.mean() for name, series in self.gates.items()},
             accuracy=accuracy,
             recall=recall,
             macro_recall=macro,
             confusion=_confusion(self.label_pairs),
-            turns=self.series["turns"].mean(),
+            turns=self.series["turns"].mean(POSITIVE),
             malformed=malformed,
             stops=dict(sorted(self.stops.items())),
             tools=tuple(ToolUse(name, calls, self.refused[name]) for name, calls in tools),
             surfaces=tuple(surfaces),
             usage=self.usage.summary(),
-            groups=summarise_groups(self.groups.values()),
+            groups=summarise_groups(self.groups.values(), self.bounds),
             losses=self.losses.losses(),
         )
 

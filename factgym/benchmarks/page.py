@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -19,6 +20,7 @@ from factgym.benchmarks.tables import effort
 from factgym.benchmarks.tables import measures as group_measures
 from factgym.benchmarks.tables import sizes as group_sizes
 from factgym.core.errors import DataError, MissingExtraError, install_command
+from factgym.core.paths import create_file, make_folder
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -138,7 +140,7 @@ def write_page(text: str, path: Path) -> Path:
     Raises DataError when the file cannot be written.
     """
     with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     with open_page(path) as page:
         page.write(text)
     return path
@@ -149,7 +151,7 @@ def open_page(path: Path) -> Iterator[IO[str]]:
     """Open a page for writing, which gets its name when it is complete. Raises DataError when it cannot be written."""
     part = path.with_name(path.name + ".part")
     try:
-        with part.open("w", encoding="ascii", newline="\n") as page:
+        with TextIOWrapper(create_file(part), "ascii", newline="\n") as page:
             yield page
         part.replace(path)
     except OSError as error:

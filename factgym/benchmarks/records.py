@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-_MALFORMED_CALLS = frozenset({"unknown_tool", "invalid_arguments"})
+_MALFORMED_CALLS = frozenset({"unknown_tool", "invalid_arguments", "placeholder"})
 _SUBMITTED = "submitted"
 
 
@@ -65,6 +65,14 @@ def fault_of(episode: Mapping[str, Any]) -> tuple[str, str]:
     reward = members(episode.get("reward"))
     cause = error.get("cause") or ("scoring" if reward.get("status") == "error" else "unknown")
     return str(cause), str(error.get("message") or reward.get("error") or "")
+
+
+def prompt_sizes(episode: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the characters of the longest prompt of an episode that was answered, and of its last prompt."""
+    sizes = [len(text_of(members(message).get("content"))) for message in items(episode.get("messages"))]
+    answered = [number(members(turn).get("message")) for turn in items(episode.get("turns"))]
+    last = max((round(index) for index in answered if index is not None), default=0)
+    return sum(sizes[:last]), sum(sizes)
 
 
 def verdict_of(episode: Mapping[str, Any]) -> str | None:

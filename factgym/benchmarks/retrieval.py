@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import UNIT, Estimate, mean_interval
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import is_file, is_folder, open_file, user_path
 from factgym.core.strict_json import clean_text
 from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus, Passage
@@ -87,8 +88,8 @@ def read_judged(
     evidence is located in them. Raises ConfigError for an unknown name or a path that does not exist, DataError for
     content that is unusable or holds no query with a relevant passage.
     """
-    folder = Path(source)
-    if (folder / "qrels").is_dir():
+    folder = user_path(source)
+    if is_folder(folder / "qrels"):
         own, queries = folder / "corpus.jsonl", _beir(folder, split or "test")
     elif source not in NAMES:
         raise ConfigError(
@@ -103,7 +104,7 @@ def read_judged(
             _scifact(_scifact_file(path, (split or "", *_SCIFACT_CLAIMS))),
         )
     elif source == SQUAD:
-        own = path if path.is_file() else path / (split or _SQUAD_FILE)
+        own = path if is_file(path) else path / (split or _SQUAD_FILE)
         queries = _squad(own)
     else:
         split = split or _SPLITS.get(source)
@@ -137,7 +138,7 @@ def _triples(name: str, path: Path, split: str | None, corpus: Path | None) -> I
 
 def _squad(file: Path) -> Iterator[JudgedQuery]:
     """Yield the questions of SQuAD, each with its paragraph; unanswerable ones of version 2 have none."""
-    if not file.is_file():
+    if not is_file(file):
         raise ConfigError(f"{file} does not exist: give a file of SQuAD, or a folder with {_SQUAD_FILE}")
     titles = TitleIds()
     for row in read_rows(file, entries_key="data"):
@@ -217,9 +218,9 @@ def _beir_qrels(file: Path) -> Iterator[tuple[str, str, float]]:
 
 def _trec_qrels(file: Path) -> Iterator[tuple[str, str, float]]:
     """Yield the judgements of a file as trec_eval reads them: query, iteration, passage and grade, between white space."""
-    with file.open(encoding="utf-8", errors="replace") as lines:
+    with open_file(file) as lines:
         for number, line in enumerate(lines, 1):
-            columns = line[: 4 * MAX_ID_CHARS].split()
+            columns = line[: 4 * MAX_ID_CHARS].decode("utf-8", "replace").split()
             try:
                 query, _, passage, grade = columns
                 yield query[:MAX_ID_CHARS], passage[:MAX_ID_CHARS], float(int(grade))
@@ -252,7 +253,7 @@ def evaluate_index(
         for query, hits in zip(batch, results, strict=True):
             for name, value in score_ranking([hit.id for hit in hits], query.grades, cutoffs).items():
                 values.setdefault(name, []).append(value)
-    return SearchQuality({name: mean_interval(of, bounds=(0.0, 1.0)) for name, of in values.items()}, seconds)
+    return SearchQuality({name: mean_interval(of, UNIT) for name, of in values.items()}, seconds)
 
 
 def score_ranking(

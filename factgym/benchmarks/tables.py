@@ -20,7 +20,7 @@ from factgym.benchmarks.formats import (
     whole,
     whole_interval,
 )
-from factgym.benchmarks.metrics import GroupSummary, RunSummary
+from factgym.benchmarks.metrics import LONGEST_PROMPTS, GroupSummary, RunSummary
 from factgym.benchmarks.report import Bar, Cell, Column, Note, Part, Row, Section, Styled, Table, make_table
 from factgym.benchmarks.statistics.classification import NO_VERDICT
 from factgym.benchmarks.statistics.intervals import Estimate
@@ -104,7 +104,12 @@ def fault_sentence(summary: RunSummary) -> str:
     causes = ", ".join(f"{n:,} {printable(cause, 40)}" for cause, n in list(summary.causes.items())[:MAX_CAUSES])
     more = len(summary.causes) - MAX_CAUSES
     causes += f", {count(more, 'other cause')}" if more > 0 else ""
-    first = f"; first: {printable(summary.fault, 200)}" if summary.fault else ""
+    first = f"; first: {printable(summary.fault, 400)}" if summary.fault else ""
+    if LONGEST_PROMPTS in summary.causes:
+        first += (
+            "; a prompt that no longer fits is a limit of the policy: where the server says so in these words, name "
+            "some of them with --agent-set overflow_pattern=… and resume"
+        )
     return f"{count(summary.errors, 'infrastructure error')} left out of all scores: {causes}{first}"
 
 
@@ -236,13 +241,15 @@ def effort(usage: UsageSummary) -> Iterator[tuple[str, str]]:
 
 
 def _discoveries(usage: UsageSummary) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each ability of a server that the run discovered."""
+    """Yield name and text of each ability of a server that the run discovered, and of replies that are no answer."""
     if usage.tool_modes:
         modes = ", ".join(
             f"{printable(mode, 20)} ({count(n, 'reply', 'replies')})" for mode, n in usage.tool_modes.items()
         )
         yield "tools, as probed", modes
     yield from (("adapted", printable(change, 100)) for change in usage.adapted)
+    if usage.outcomes:
+        yield "odd replies", ", ".join(f"{n:,} {printable(outcome, 40)}" for outcome, n in usage.outcomes.items())
 
 
 def unpriced(money: Money) -> Iterator[str]:

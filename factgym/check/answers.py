@@ -11,6 +11,8 @@ from factgym.core.errors import DataError
 from factgym.corpora.rows import Row, parse_object
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
+from factgym.text.languages import is_unspaced
+from factgym.text.visible import visible
 
 TEXT_KEYS = ("answer", "text", "response", "claim")
 """Columns of JSON lines that hold the text, the first that is there."""
@@ -18,9 +20,9 @@ MAX_TEXT_CHARS = 400_000
 MAX_CLAIM_CHARS = 4000
 """Limit of the published schema of a verdict; a longer sentence is cut there."""
 
-_MIN_WORDS, _MIN_TERMS = 3, 2
-"""Of a sentence that states something: words, and terms that can be searched for. "See below." has fewer."""
-_FENCE = re.compile(r"^(?P<fence>```+|~~~+).*?^(?P=fence)\s*?$", re.DOTALL | re.MULTILINE)
+_REFERENCE = re.compile(r"\W*(?:see|cf\.?|compare|refer to) [^.;,]{1,40}\W*", re.I)
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d[\d.,]*")
+_FENCE = re.compile(r"^(```+|~~~+)(.*)", re.MULTILINE)
 _HEADING = re.compile(r"\s*#{1,6}\s")
 
 
@@ -34,22 +36,61 @@ class Answer:
 
 
 def split_claims(text: str) -> list[tuple[int, int]]:
-    """Return the ranges `(start, end)` of the claims of a text: its sentences, list items and table rows, in order.
+    """Return the ranges `(start, end)` of the claims of a text: its sentences, list items and table rows, in order."""
+    return [(start, end) for start, end, reason in split_text(text) if not reason]
 
-    Left out, as they state nothing that could be checked: Markdown headings, fenced code, questions, and sentences of a
-    word or two.
+
+def split_text(text: str) -> list[tuple[int, int, str]]:
+    """Return the ranges of the sentences of a text, each with the reason why it is no claim, empty for a claim.
+
+    No claims, as they state nothing that could be checked: Markdown headings, fenced code, questions, single words, marks.
     """
-    hidden = [match.span() for match in _FENCE.finditer(text)]
-    claims = []
+    hidden = list(_fenced_code(text))
+    split = []
+    code = previous = 0
+    is_heading = _HEADING.match(text) is not None
     for start, end in sentences(text):
-        line_start = text.rfind("\n", 0, start) + 1
-        is_code = any(first < end and start < last for first, last in hidden)
-        is_heading = _HEADING.match(text, line_start) is not None
+        if line_break := text.rfind("\n", previous, start) + 1:
+            is_heading = _HEADING.match(text, line_break) is not None
+        previous = start
+        while code < len(hidden) and hidden[code][1] <= start:
+            code += 1
+        is_code = code < len(hidden) and hidden[code][0] < end
         sentence = text[start:end]
-        is_long = len(sentence.split()) >= _MIN_WORDS and len(set(terms(sentence))) >= _MIN_TERMS
-        if is_long and not (is_code or is_heading or sentence.endswith("?")):
-            claims.append((start, min(end, start + MAX_CLAIM_CHARS)))
-    return claims
+        reason = "code" if is_code else "heading" if is_heading else _no_claim(sentence)
+        split.append((start, min(end, start + MAX_CLAIM_CHARS), reason))
+    return split
+
+
+def _no_claim(sentence: str) -> str:
+    if sentence.rstrip(" \"'”’)*_").endswith(("?", "？", "؟")):
+        return "question"
+    plain = visible(sentence)[0]
+    if _REFERENCE.fullmatch(plain):
+        return "reference"
+    words = _WORD.findall(plain[:2000])
+    if len(words) < 2 and not (words and is_unspaced(words[0]) and len(words[0]) > 3):
+        return "single word"
+    return "" if terms(plain) or not plain.isascii() else "no words of its own"
+
+
+def _fenced_code(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of fenced code (CommonMark 0.31, section 4.5); a fence that nothing closes hides nothing."""
+    fences = list(_FENCE.finditer(text))
+    # From the end: the longest closing fence after each one, so that an opening one without an end costs no search.
+    longest = dict.fromkeys("`~", 0)
+    after: list[int] = []
+    for fence in reversed(fences):
+        after.append(longest[fence[1][0]])
+        if not fence[2].strip():
+            longest[fence[1][0]] = max(after[-1], len(fence[1]))
+    opening = None
+    for fence, longest_after in zip(fences, reversed(after), strict=True):
+        if opening is None:
+            opening = fence if len(fence[1]) <= longest_after else None
+        elif fence[1].startswith(opening[1]) and not fence[2].strip():
+            yield opening.start(), fence.end()
+            opening = None
 
 
 def read_answers(text: str, name: str) -> Iterator[Answer]:

@@ -17,7 +17,7 @@ from factgym.benchmarks.rationales import MEASURES, AbstractEvidence, scifact_f1
 from factgym.benchmarks.report import Note, Report, Row, Section, Styled, Table, make_table
 from factgym.benchmarks.statistics.bootstrap import bca_mean, bca_score
 from factgym.benchmarks.statistics.classification import confusion, reliability, table_score
-from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, mean_interval, wilson
+from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Estimate, mean_interval, wilson
 from factgym.check.agents import ENV, RULES
 from factgym.check.calibration import Calibration, fit_weights, write_calibrations
 from factgym.check.grounding import FOLDED, data_sets
@@ -277,7 +277,7 @@ def calibrate(reports: Sequence[GroundingReport]) -> Calibration | None:
     right = [claim.is_right for claim in held_out]
     measured = reliability(confidences, right)
     squares = [(value - is_right) ** 2 for value, is_right in zip(confidences, right, strict=True)]
-    brier = mean_interval(squares, bounds=(0.0, 1.0))
+    brier = mean_interval(squares, UNIT)
     about = {
         "data_sets": sorted({name for name, _ in fitted}),
         "fitted": len(fitted),

@@ -16,9 +16,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from factgym.agents.runs.files import write_bytes
 from factgym.baselines.evidence import content_keys, parse_statement
 from factgym.baselines.fitting import fit_logistic
 from factgym.core.errors import DataError
+from factgym.core.paths import exists, read_text
 from factgym.corpora.rows import parse_object
 from factgym.datasets.claims import STATUSES, Status
 
@@ -90,10 +92,7 @@ def read_calibrations(path: Path | None = None) -> dict[str, Calibration]:
     if path is None:
         text = resources.files("factgym.check").joinpath("calibration.json").read_text("utf-8")
     else:
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"{path}: cannot be read ({error})") from None
+        text = read_text(path)
     name = "calibration.json" if path is None else str(path)
     return {
         str(agent): _parse(entry, f"{name}, {agent!r:.60}")
@@ -126,6 +125,6 @@ def _is_weights(values: Any) -> bool:
 
 def write_calibrations(path: Path, calibrations: Mapping[str, Calibration]) -> None:
     """Write calibrations to a file; those of other agents in it stay."""
-    merged = (read_calibrations(path) if path.exists() else {}) | dict(calibrations)
+    merged = (read_calibrations(path) if exists(path) else {}) | dict(calibrations)
     text = json.dumps({agent: entry.to_dict() for agent, entry in merged.items()}, indent=1, ensure_ascii=False)
-    path.write_text(text + "\n", "utf-8")
+    write_bytes(path, f"{text}\n".encode())

@@ -11,31 +11,37 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.resolve import FORMS, find_agent, is_model
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import Record
-from factgym.check.agents import ENV, RULES, checking_scripts
-from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims
+from factgym.check.agents import CANNOT_JUDGE, ENV, RULES, checking_scripts
+from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims, split_text
 from factgym.check.calibration import Calibration, claim_features, read_calibrations
 from factgym.check.documents import CheckedDocuments, Location
 from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
+from factgym.core.untrusted import neutralise
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import find_quote
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, Status, Verdict, final_verdict
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
 from factgym.rewards.claimcheck.evidence import DEFAULT_RULES
+from factgym.text.languages import quotable_length
+from factgym.text.visible import source_range, visible
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.untrusted import neutralise
 
 DEFAULT_AGENT = RULES.name
 DEFAULT_QUESTION = "Do the documents carry this statement?"
+
+CheckedStatus = Literal["supported", "unsupported", "contradicted", "overclaim", "cannot_judge"]
+CHECKED_STATUSES: tuple[CheckedStatus, ...] = (*STATUSES, "cannot_judge")
+"""The statuses of a claim, and that of one on which there is no verdict."""
 
 _NEEDS_QUOTE: frozenset[Status] = frozenset({"supported", "contradicted", "overclaim"})
 _NO_QUOTE = "The verdict was {}, without a word-for-word quote from a passage that was opened."
@@ -56,8 +62,8 @@ class VerifiedQuote:
 class CheckedClaim:
     """A claim with its verdict.
 
-    start, end: characters of the answer. status: "supported", "unsupported", "contradicted" or "overclaim" (the documents
-    say it less generally, or with a condition). quotes: those that were verified. not_carried: the part of the claim that the
+    start, end: characters of the answer. status: "supported", "unsupported", "contradicted", "overclaim" (the documents
+    say it less generally, or with a condition) or "cannot_judge", with the reason. quotes: those that were verified. not_carried: the part of the claim that the
     quotes do not carry, empty where all of it is. agent_status: as the agent gave it, None without a verdict. confidence:
     calibrated probability that `status` is right; None where nothing was calibrated for the agent. error: of the
     infrastructure, with which the claim was not checked.
@@ -66,7 +72,7 @@ class CheckedClaim:
     text: str
     start: int
     end: int
-    status: Status
+    status: CheckedStatus
     quotes: tuple[VerifiedQuote, ...] = ()
     not_carried: str = ""
     reason: str = ""
@@ -77,21 +83,33 @@ class CheckedClaim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """An answer with the verdict on each of its claims."""
+    """An answer with the verdict on each of its claims.
+
+    not_judged: ranges of the sentences that are no claims, each with the reason: a heading, a question, code.
+    """
 
     answer: Answer
     claims: tuple[CheckedClaim, ...]
+    not_judged: tuple[tuple[int, int, str], ...] = ()
 
     @property
-    def verdict(self) -> Verdict:
-        """The verdict on the whole."""
-        return final_verdict(claim.status for claim in self.claims)
+    def verdict(self) -> Verdict | Literal["cannot_judge"]:
+        """The verdict on the whole: of the claims on which there is one."""
+        statuses = [claim.status for claim in self.claims if claim.status != "cannot_judge"]
+        return final_verdict(statuses) if statuses else "cannot_judge"
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-        counts = {status: sum(claim.status == status for claim in self.claims) for status in STATUSES}
+        counts = {status: sum(claim.status == status for claim in self.claims) for status in CHECKED_STATUSES}
         claims = [asdict(claim) for claim in self.claims]
-        return {"id": self.answer.id, "verdict": self.verdict, "counts": counts, "claims": claims}
+        skipped = [{"start": start, "end": end, "reason": reason} for start, end, reason in self.not_judged]
+        return {
+            "id": self.answer.id,
+            "verdict": self.verdict,
+            "counts": counts,
+            "claims": claims,
+            "not_judged": skipped,
+        }
 
 
 class _Examples(tuple[ClaimExample, ...]):
@@ -216,7 +234,11 @@ class Checker:
             for number, (example, (answer, span)) in enumerate(zip(examples, claims, strict=True))
         }
         return [
-            CheckedAnswer(answer, tuple(checked[n] for n, (owner, _) in enumerate(claims) if owner is answer))
+            CheckedAnswer(
+                answer,
+                tuple(checked[n] for n, (owner, _) in enumerate(claims) if owner is answer),
+                tuple(entry for entry in split_text(answer.text) if entry[2]),
+            )
             for answer in answers
         ]
 
@@ -226,20 +248,29 @@ class Checker:
         claim = CheckedClaim(text, *span, "unsupported", not_carried=text, error=verdict.error)
         if verdict.error is not None:
             return claim
-        judgement = judge(text, verdict.entries, verdict.read, self.documents.library)
+        plain, offsets = visible(text)
+        judgement = judge(plain, verdict.entries, verdict.read, self.documents.library)
+        at = plain.find(judgement.not_carried)
+        lacking = (
+            text[slice(*source_range(offsets, at, at + len(judgement.not_carried)))] if judgement.not_carried else ""
+        )
         claim = replace(
             claim,
             status=judgement.status,
             quotes=tuple(map(self._located, judgement.quotes)),
-            not_carried=judgement.not_carried,
+            not_carried=lacking,
             reason=judgement.reason,
             agent_status=judgement.agent_status,
         )
+        if self.agent_name == RULES.name and claim.reason.startswith(CANNOT_JUDGE):
+            return replace(
+                claim, status="cannot_judge", reason=claim.reason.removeprefix(CANNOT_JUDGE), not_carried=""
+            )
         calibration = self._calibrations.get(self.agent_name)
         if calibration is None or judgement.agent_status is None:
             return claim
         features = claim_features(text, [quote.text for quote in claim.quotes], claim.not_carried)
-        return replace(claim, confidence=calibration.confidence(claim.status, features))
+        return replace(claim, confidence=calibration.confidence(judgement.status, features))
 
     @cached_property
     def _calibrations(self) -> Mapping[str, Calibration]:
@@ -292,7 +323,7 @@ def _verified(
     for entry in entries:
         quotes = entry.get("quote", "")
         for quote in [quotes] if isinstance(quotes, str) else quotes:
-            if len(quote.strip()) < DEFAULT_RULES.min_quote_chars:
+            if quotable_length(quote.strip()) < DEFAULT_RULES.min_quote_chars:
                 continue
             for id_ in entry["evidence_ids"]:
                 passage = library.find(id_) if id_ in read else None
@@ -304,8 +335,8 @@ def _verified(
 
 
 def _example(number: int, answer: Answer, span: tuple[int, int]) -> ClaimExample:
-    # Neutralised here: the task set looks for the claim in the neutralised answer.
-    text = neutralise(answer.text)[slice(*span)][:MAX_CLAIM_CHARS]
+    # As a person reads it. Neutralised here: the task set looks for the claim in the neutralised answer.
+    text = visible(neutralise(answer.text)[slice(*span)])[0][:MAX_CLAIM_CHARS]
     claim = GoldClaim(text, "unsupported", ())
     question = " ".join(answer.question.split()) or DEFAULT_QUESTION
     return ClaimExample(str(number), "test", "user", question, text, (), (claim,), VERDICTS[0])

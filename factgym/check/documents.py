@@ -8,25 +8,28 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
 
-from factgym.core.errors import DataError, install_command
+from factgym.core.errors import DataError
+from factgym.core.paths import is_file
+from factgym.core.untrusted import neutralise
 from factgym.corpora.corpus import Passage
-from factgym.corpora.documents import EXTRACTED_GLOB, Document, Skipped, matching_files, read_folder
-from factgym.corpora.extraction import MODULES
+from factgym.corpora.documents import Document, Skipped, iter_folder
+from factgym.corpora.extraction import PAGE_BREAK, ReadingBudget, read_document_text
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.untrusted import neutralise
 
 _WORD = re.compile(r"[^\W_]+")
 _ITEM = re.compile(r"(?:[-•]|\(?\w{1,4}[.)]) +(?=\S)")
 """The mark of a list item, which a file may number in another way."""
+_COLUMN_NAME = re.compile(r"(?:^[-\s]*|(?<=; ))[^:;]{1,200}: ")
+"""The name of a column, which the line of a row in a file lacks."""
 _EDGES = re.compile(r"^\W*")
 _CONTEXT_WORDS = 12
 """Words before a quote that tell its location from other occurrences of the same words."""
 _MAX_GAP = 16
 """Words of markup, such as a link's address, that may lie between two words of a quote in its file."""
-_MAX_CANDIDATES = 256
+_MAX_STEPS = 50_000
+"""Words compared to find a quote: a file that repeats one word offers a beginning of the quote at each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Location:
     document: path of the file inside the folder. title, section: of the document, and the headings above the quote.
     passage: id of the passage that was read. start, end: characters of the file's text from 0, the end excluded, with
     line ends as one character; None where the file writes the words in another order, as a table does. line: from 1,
-    None where not even the line is known.
+    None where not even the line is known. page: of a PDF, from 1.
     """
 
     document: str
@@ -46,9 +49,12 @@ class Location:
     start: int | None = None
     end: int | None = None
     line: int | None = None
+    page: int | None = None
 
     def __str__(self) -> str:
         line = "" if self.line is None else f":{self.line}"
+        if self.page is not None:
+            line = f", p. {self.page}"
         section = f" › {self.section}" if self.section else ""
         return f"{self.document}{line}, {self.title}{section}"
 
@@ -99,24 +105,36 @@ class FileText:
         return start, end + (len(tail) if self.text.startswith(tail, end) else 0)
 
     def _runs(self, words: Sequence[str]) -> Iterator[list[int]]:
-        """Yield the word numbers of every greedy match of `words`, with at most `_MAX_GAP` words between two of them."""
-        for first in self._positions.get(words[0], ())[:_MAX_CANDIDATES]:
+        """Yield the word numbers of greedy matches of `words`, with at most `_MAX_GAP` words between two, up to one without any."""
+        steps = _MAX_STEPS
+        for first in self._positions.get(words[0], ()):
             run = [first]
             for word in words[1:]:
                 window = range(run[-1] + 1, min(run[-1] + 2 + _MAX_GAP, len(self._words)))
                 following = next((number for number in window if self._words[number][0] == word), None)
-                if following is None:
+                steps -= 1 + (following or window.stop) - window.start
+                if following is None or steps < 0:
                     break
                 run.append(following)
             else:
                 yield run
+                if run[-1] - first == len(words) - 1:
+                    return  # no later one is tighter
+            steps -= 1
+            if steps < 0:
+                return
 
     def nearest_line(self, quote: str) -> int | None:
         """Return the line that shares most words with a quote, if it has half of them."""
         words = Counter(match[0].casefold() for match in _WORD.finditer(quote))
         best, line = 0, None
         for number, text in enumerate(self.text.split("\n"), start=1):
-            shared = (words & Counter(match[0].casefold() for match in _WORD.finditer(text))).total()
+            own = _WORD.findall(text)
+            if len(own) <= best:
+                continue
+            # Not the intersection of two counters, which goes through all words of the quote for each line.
+            counts = Counter(map(str.casefold, own))
+            shared = sum(min(count, words.get(word, 0)) for word, count in counts.items())
             if shared > best:
                 best, line = shared, number
         return line if 2 * best >= words.total() else None
@@ -125,15 +143,14 @@ class FileText:
 class CheckedDocuments:
     """The documents of a folder or file, as one searchable library.
 
-    skipped: files that could not be read. Raises DataError for a missing or empty folder.
+    skipped: files that could not be read, or did not fit into the budget. Raises DataError for a missing or empty folder.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, budget: ReadingBudget | None = None) -> None:
         self.path = Path(path)
-        readable, unreadable = _patterns()
-        folder = read_folder(self.path, glob=readable, extract=True)
-        self.documents: tuple[Document, ...] = folder.documents
-        self.skipped: tuple[Skipped, ...] = (*folder.skipped, *_skipped_files(self.path, unreadable))
+        skipped: list[Skipped] = []
+        self.documents = tuple(iter_folder(self.path, budget=budget, on_skipped=skipped.append))
+        self.skipped = tuple(skipped)
         # As a policy sees them, so that quotes are compared in the same form; offsets are unchanged.
         self.passages = tuple(
             Passage(passage.id, passage.title, neutralise(passage.text))
@@ -172,33 +189,20 @@ class CheckedDocuments:
             or text.find(quote[item.end() :] if item else "")
         )
         if span is None:
-            line = text.nearest_line(quote)
+            line = text.nearest_line(_COLUMN_NAME.sub("", quote)) or text.nearest_line(quote)
             return Location(name, document.title, section, passage_id, line=line)
-        return Location(name, document.title, section, passage_id, *span, text.line_at(span[0]))
+        is_paged = name.lower().endswith(".pdf")
+        page = text.text.count(PAGE_BREAK, 0, span[0]) + 1 if is_paged else None
+        return Location(name, document.title, section, passage_id, *span, text.line_at(span[0]), page)
 
     def _text(self, document: Document) -> FileText | None:
         """Return the text of a document's file; None where it cannot be read as text any more."""
         if document.text:
             return self._texts.setdefault(document.id, FileText(document.text))
         if document.path not in self._texts:
-            file = self.path if self.path.is_file() else self.path / document.path
+            file = self.path if is_file(self.path) else self.path / document.path
             try:
-                raw = file.read_bytes().decode("utf-8-sig")
+                self._texts[document.path] = FileText(read_document_text(file))
             except (OSError, UnicodeDecodeError):
                 return None
-            self._texts[document.path] = FileText(raw.replace("\r\n", "\n").replace("\r", "\n"))
         return self._texts[document.path]
-
-
-def _patterns() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the patterns of the files that can be read here, and of those whose library is missing."""
-    missing = tuple(suffix for suffix, module in MODULES.items() if find_spec(module) is None)
-    is_missing = [pattern.lower().endswith(missing) if missing else False for pattern in EXTRACTED_GLOB]
-    pairs = list(zip(EXTRACTED_GLOB, is_missing, strict=True))
-    return tuple(glob for glob, no in pairs if not no), tuple(glob for glob, no in pairs if no)
-
-
-def _skipped_files(path: Path, patterns: Sequence[str]) -> Iterator[Skipped]:
-    """Yield the files of a folder that need the extra `documents`."""
-    for file in matching_files(path, patterns) if path.is_dir() else ():
-        yield Skipped(str(file.relative_to(path)), f"needs the extra 'documents': {install_command('documents')}")

@@ -24,6 +24,7 @@ from factgym.check.checker import DEFAULT_QUESTION, judge
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.paths import is_file, is_folder
 from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import passage_ranges
@@ -217,7 +218,7 @@ def _reader(name: str) -> Callable[[Path], Any]:
     if name == "factcheck-gpt":
         return ResponseClaims
     if name == "contracts":
-        return lambda path: ContractNliClaims(path / _CONTRACTS if path.is_dir() else path)
+        return lambda path: ContractNliClaims(path / _CONTRACTS if is_folder(path) else path)
     return lambda path: read_claims(name, path)
 
 
@@ -232,8 +233,8 @@ def data_sets(
     path = data_path(data)
     if path is None:
         raise ConfigError("the grounding benchmark needs data: give a folder or file with --data, or set FACTGYM_DATA")
-    names = tuple(only) or (tuple(FOLDED) if path.is_dir() else ("aggrefact",))
-    if path.is_file() and len(names) > 1:
+    names = tuple(only) or (tuple(FOLDED) if is_folder(path) else ("aggrefact",))
+    if is_file(path) and len(names) > 1:
         raise ConfigError(f"{path} is one file: name one data set with --only, or give a folder")
     chosen, missing = [], []
     for name in names:

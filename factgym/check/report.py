@@ -1,31 +1,113 @@
-"""Checked answers as lines for a terminal, JSON data, and one self-contained page."""
+"""Checked answers as lines for a terminal, JSON data, and one self-contained page; from Python by `check_text`."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from factgym.benchmarks.page import STATIC_POLICY, fill_template, visible
-from factgym.check.checker import CheckedAnswer, CheckedClaim, Checker
-from factgym.corpora.documents import Document
+from factgym.check.answers import Answer, checked_answer
+from factgym.check.checker import CHECKED_STATUSES, DEFAULT_AGENT, CheckedAnswer, CheckedClaim, Checker
+from factgym.check.documents import CheckedDocuments
+from factgym.corpora.documents import Document, skipped_lines
 from factgym.corpora.text import find_quote
-from factgym.datasets.claims import STATUSES
 
 _WIDTH = 110
+_MAX_SKIPPED = 1000
+"""Files that were not read in JSON; their number comes with them."""
+
 _MAX_PASSAGES = 300
 """Passages of a document up to which all of them are on the page; of a longer one those that are quoted."""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `factgym check` prints and shows: the answers with their claims, and the documents with what was not read.
+
+    As text it is the report for a terminal.
+    """
+
+    answers: tuple[CheckedAnswer, ...]
+    checker: Checker
+
+    @property
+    def claims(self) -> tuple[CheckedClaim, ...]:
+        """The claims of all answers, in order."""
+        return tuple(claim for answer in self.answers for claim in answer.claims)
+
+    def __str__(self) -> str:
+        not_read = (f"Not read: {line}" for line in skipped_lines(self.checker.documents.skipped))
+        return "\n".join([*report_lines(self.answers), *not_read])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON data, as `--json` prints it."""
+        return to_dict(self.answers, self.checker)
+
+    def to_json(self) -> str:
+        """Return the same as text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_html(self) -> str:
+        """Return the self-contained page of `--html`."""
+        return report_page(self.answers, self.checker)
+
+
+async def acheck_text(
+    text: str,
+    documents: str | Path | Mapping[str, str] | CheckedDocuments,
+    *,
+    question: str = "",
+    agent: Any = DEFAULT_AGENT,
+    **settings: Any,
+) -> CheckReport:
+    """Check the claims of a text against documents.
+
+    Args:
+        text: The text, of at most 400,000 characters.
+        documents: A folder or file, texts by name, or documents that were read already.
+        question: To which the text answers.
+        agent: Who checks, as `--agent` takes it, or an `Agent`.
+        settings: Of a model that is named by text.
+
+    Raises DataError for a text without a claim and for documents that cannot be read, ConfigError for an impossible agent.
+    """
+    if isinstance(documents, Mapping):
+        with tempfile.TemporaryDirectory() as folder:
+            for number, (name, content) in enumerate(documents.items()):
+                path = Path(folder) / f"{number:05d}" / (Path(name).name or "text")
+                path.parent.mkdir()
+                path.with_suffix(path.suffix or ".md").write_text(content, "utf-8")
+            documents = CheckedDocuments(folder)
+    elif not isinstance(documents, CheckedDocuments):
+        documents = CheckedDocuments(documents)
+    answer = checked_answer(Answer("answer", text, question), "the text")
+    checker = Checker(documents, agent, settings)
+    return CheckReport(tuple(await checker.check_async([answer])), checker)
+
+
+def check_text(text: str, documents: str | Path | Mapping[str, str] | CheckedDocuments, **options: Any) -> CheckReport:
+    """Check a text outside of an event loop; arguments and errors as of `acheck_text`."""
+    return asyncio.run(acheck_text(text, documents, **options))
 
 
 def summary_line(answers: Sequence[CheckedAnswer]) -> str:
     """Return the counts of all claims in a line."""
     claims = [claim for answer in answers for claim in answer.claims]
     counts = Counter("not checked" if claim.error else claim.status for claim in claims)
-    parts = ", ".join(f"{counts[name]} {name}" for name in (*STATUSES, "not checked") if counts[name])
-    return f"{len(claims)} claim{'s' * (len(claims) != 1)}: {parts}."
+    parts = ", ".join(
+        f"{counts[name]} {name.replace('_', ' ')}" for name in (*CHECKED_STATUSES, "not checked") if counts[name]
+    )
+    skipped = Counter(reason for answer in answers for _, _, reason in answer.not_judged)
+    rest = ", ".join(f"{n} {reason}" for reason, n in skipped.most_common())
+    return f"{len(claims)} claim{'s' * (len(claims) != 1)}: {parts}." + f" No claims: {rest}." * bool(rest)
 
 
 def report_lines(answers: Sequence[CheckedAnswer]) -> Iterator[str]:
@@ -43,17 +125,19 @@ def report_lines(answers: Sequence[CheckedAnswer]) -> Iterator[str]:
 
 def _claim_lines(number: int, claim: CheckedClaim) -> Iterator[str]:
     confidence = "" if claim.confidence is None else f" ({claim.confidence:.2f})"
-    status = "not checked" if claim.error else claim.status
+    status = "not checked" if claim.error else claim.status.replace("_", " ")
     yield from _wrapped(f"{number}. ", f"{status}{confidence}: {claim.text}")
     if claim.error:
         yield from _wrapped("   error: ", claim.error)
         return
     for quote in claim.quotes:
-        yield from _wrapped("   nearest: " if claim.status == "unsupported" else "   quote: ", f"“{quote.text}”")
+        yield from _wrapped(
+            "   nearest: " if claim.status in ("unsupported", "cannot_judge") else "   quote: ", f"“{quote.text}”"
+        )
         yield from _wrapped("      in ", _location_text(quote))
     if claim.not_carried:
         yield from _wrapped("   not carried: ", f"“{claim.not_carried}”")
-    if not claim.quotes and claim.reason:
+    if claim.reason and claim.status != "supported":
         yield from _wrapped("   ", claim.reason)
 
 
@@ -80,7 +164,8 @@ def to_dict(answers: Sequence[CheckedAnswer], checker: Checker) -> dict[str, Any
         "documents": {
             "count": len(documents.documents),
             "fingerprint": documents.library.corpus.fingerprint(),
-            "skipped": [{"path": file.path, "reason": file.reason} for file in documents.skipped],
+            "skipped": [{"path": file.path, "reason": file.reason} for file in documents.skipped[:_MAX_SKIPPED]],
+            "skipped_count": len(documents.skipped),
         },
         "answers": [answer.to_dict() for answer in answers],
     }
@@ -119,7 +204,7 @@ def page_values(answers: Sequence[CheckedAnswer], checker: Checker) -> dict[str,
     numbers = {id(claim): number for number, claim in enumerate(claims, start=1)}
     return {
         "summary": summary_line(answers),
-        "skipped": [f"{file.path}: {file.reason}" for file in checker.documents.skipped],
+        "skipped": skipped_lines(checker.documents.skipped),
         **_page_parts(answers, checker, numbers),
     }
 
@@ -163,7 +248,7 @@ def _claim_view(claim: CheckedClaim, number: int) -> dict[str, Any]:
     return {
         "number": number,
         "status": "unchecked" if claim.error else claim.status,
-        "label": "not checked" if claim.error else claim.status,
+        "label": "not checked" if claim.error else claim.status.replace("_", " "),
         "confidence": claim.confidence,
         "parts": (claim.text[:start], claim.text[start:end], claim.text[end:]),
         "quotes": [(quote.text, _location_text(quote), quote.location.passage) for quote in claim.quotes],

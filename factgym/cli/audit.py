@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +22,7 @@ from factgym.cli.options import (
 )
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
+from factgym.core.paths import is_folder
 from factgym.core.strategies import Strategy
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _baseline(environment: Env[Any], text: str | None, settings: dict[str, Any])
     from factgym.agents.replay import recorded_agent
     from factgym.agents.resolve import find_agent
 
-    is_run = text is not None and Path(text).is_dir()
+    is_run = text is not None and ":" not in text and is_folder(text)
     if settings and (text is None or is_run):
         raise ConfigError("--baseline-set goes with --baseline AGENT; a recorded run has no settings")
     if text is None:
@@ -118,6 +118,7 @@ def _search(
     from rich.progress import Progress
 
     from factgym.agents.resolve import find_agent
+    from factgym.agents.runs.files import write_json
     from factgym.benchmarks.formats import count
     from factgym.benchmarks.search.attacker import ask_attacker
     from factgym.benchmarks.search.certificate import certificate
@@ -152,7 +153,7 @@ def _search(
     console.print(render_search(result))
     _print_warnings(environment)
     if file is not None:
-        file.write_text(json.dumps(certificate(result), indent=2, ensure_ascii=False) + "\n", "utf-8")
+        write_json(file, certificate(result))
     return result.passed
 
 

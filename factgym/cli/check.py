@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from factgym.cli.options import AgentSettings, BaseUrl, MaxTokens, Temperature, parse_settings
-from factgym.core.errors import ConfigError, DataError, FactgymError
+from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.paths import decode_text, read_text
 
 if TYPE_CHECKING:
     from factgym.check.answers import Answer
@@ -19,7 +19,7 @@ Docs = Annotated[
     Path,
     typer.Option(
         metavar="FOLDER",
-        help="The documents: a folder of .md, .txt and .jsonl files, or one file; with the extra documents HTML, PDF and DOCX too.",
+        help="The documents: a folder of Markdown, text, JSON lines, HTML, CSV and XLSX, or one file; with the extra documents PDF and DOCX too.",
     ),
 ]
 CheckAgent = Annotated[
@@ -28,6 +28,14 @@ CheckAgent = Annotated[
         help="Who checks: a scripted verifier of claimcheck (rules needs no download), nli:FOLDER (an entailment model), "
         "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
     ),
+]
+
+ReadSeconds = Annotated[
+    float,
+    typer.Option(min=0, help="Deadline for reading and indexing the documents; the rest is left out and listed."),
+]
+ReadMemory = Annotated[
+    int, typer.Option(min=1, help="Memory for hostile documents, and for passages and index; bounds their text.")
 ]
 
 CalibrationFile = Annotated[
@@ -58,6 +66,8 @@ def check(
     ] = None,
     calibration: CalibrationFile = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Claims at a time.")] = 8,
+    read_seconds: ReadSeconds = 600.0,
+    read_memory_mb: ReadMemory = 4096,
 ) -> None:
     """Check the claims of a text against documents: verdict, exact quote and its place, and the part that is not carried."""
     from factgym.agents.rollout.engine import RunAbortedError
@@ -65,7 +75,8 @@ def check(
     from factgym.check.calibration import read_calibrations
     from factgym.check.checker import Checker
     from factgym.check.documents import CheckedDocuments
-    from factgym.check.report import report_lines, report_page, to_dict
+    from factgym.check.report import CheckReport
+    from factgym.corpora.extraction import ReadingBudget
 
     statuses = _statuses(fail_on)
     answers = _answers(source, claim or [], question)
@@ -73,20 +84,19 @@ def check(
         agent_set, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
     calibrations = None if calibration is None else read_calibrations(calibration)
-    checker = Checker(CheckedDocuments(docs), agent, settings, concurrency, calibrations)
+    documents = CheckedDocuments(docs, ReadingBudget(read_seconds, read_memory_mb))
+    checker = Checker(documents, agent, settings, concurrency, calibrations)
     try:
-        checked = checker.check(answers)
+        report = CheckReport(tuple(checker.check(answers)), checker)
     except RunAbortedError as error:
         raise FactgymError(str(error)) from error
     if json_output:
-        print(json.dumps(to_dict(checked, checker), ensure_ascii=False, indent=2))
+        print(report.to_json())
     else:
-        print("\n".join(report_lines(checked)))
-    for file in checker.documents.skipped:
-        print(f"Not read: {file.path}: {file.reason}", file=sys.stderr)
+        print(report)
     if html is not None:
-        print(f"Page: {write_page(report_page(checked, checker), html)}", file=sys.stderr)
-    claims = [entry for answer in checked for entry in answer.claims]
+        print(f"Page: {write_page(report.to_html(), html)}", file=sys.stderr)
+    claims = report.claims
     if errors := [entry.error for entry in claims if entry.error is not None]:
         raise FactgymError(f"{len(errors)} of {len(claims)} claims could not be checked; the first: {errors[0]}")
     if any(entry.status in statuses for entry in claims):
@@ -95,8 +105,8 @@ def check(
 
 def _statuses(text: str | None) -> tuple[str, ...]:
     """The statuses of `--fail-on`."""
+    from factgym.check.checker import CHECKED_STATUSES as STATUSES
     from factgym.core.errors import did_you_mean
-    from factgym.datasets.claims import STATUSES
 
     names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
     for name in names:
@@ -120,12 +130,9 @@ def _answers(source: Path | None, claims: list[str], question: str) -> list[Answ
     name = "-" if source is None else str(source)
     if name == "-" and sys.stdin.isatty():
         raise ConfigError("nothing to check: name a file, give --claim, or pipe a text in")
-    try:
-        raw = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        text = raw.decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise DataError(f"{name}: not UTF-8 at byte {error.start}: convert it to UTF-8") from None
-    answers = list(read_answers(text.replace("\r\n", "\n").replace("\r", "\n"), name))
+    if name == "-":
+        text = decode_text(sys.stdin.buffer.read(), "standard input", "utf-8-sig")
+    else:
+        text = read_text(name, "utf-8-sig")
+    answers = list(read_answers(text, name))
     return [replace(answer, question=question) if question else answer for answer in answers]

@@ -105,5 +105,5 @@ def _score(env: Any, name: str, outputs: Any, seed: int, about: dict[str, Any], 
     agent, jobs = replay_agent(name, outputs, seed, about)
     run = collect(env, agent, out, seed=seed, jobs=jobs)
     console = Console(highlight=False)
-    console.print(render_summary(summarise(run.episodes()), [*run.notes, *run.warnings]))
+    console.print(render_summary(summarise(run.episodes(), bounds=run.reward_bounds), [*run.notes, *run.warnings]))
     console.print(f"Episodes: {out / 'episodes.jsonl'}", markup=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -55,7 +54,7 @@ def build(
         Path,
         typer.Argument(
             help="Passages (JSON lines, JSON, CSV, TSV; .gz …), a Wikipedia dump (.xml.bz2), or texts (Markdown, text, "
-            "HTML, PDF, DOCX)."
+            "HTML, PDF, DOCX, CSV, XLSX)."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="The folder to write.")],
@@ -79,16 +78,20 @@ def build(
         typer.Option(metavar="ADDRESS", help="Split and count on a Ray cluster: HOST:PORT, auto or local."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
+    read_seconds: Annotated[float, typer.Option(min=0, help="Deadline for reading a folder of texts.")] = 7200.0,
+    read_memory_mb: Annotated[int, typer.Option(min=1, help="Memory for reading hostile documents.")] = 4096,
 ) -> None:
     """Build a corpus with a BM25 index, for `corpus=FOLDER`. It appears when it is complete; the same command resumes an
     interrupted build."""
     from rich.console import Console
 
     from factgym.agents.cluster.encoding import building_on_ray
-    from factgym.corpora.build import build_corpus, source_files
+    from factgym.corpora.build import BUILD_CHARS, build_corpus, source_files
     from factgym.corpora.cooccurrence.engine import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.estimates import estimate_build
+    from factgym.corpora.extraction import ReadingBudget
+    from factgym.corpora.http_client import printable
     from factgym.corpora.mapped_files import check_output
     from factgym.corpora.splitting import Split
     from factgym.corpora.store_writer import building_folder
@@ -114,6 +117,7 @@ def build(
             options: dict[str, Any] = {"layout": layout, "k1": k1, "b": b, "skip_bad": skip_bad, "bad": bad}
             options |= {
                 "jobs": workers,
+                "budget": ReadingBudget(read_seconds, read_memory_mb, BUILD_CHARS),
                 "run": None if ray is None else cluster.enter_context(building_on_ray(ray)).run,
             }
             corpus = build_corpus(source, out, split=split, **options, replace=force, progress=display.watch)
@@ -134,6 +138,9 @@ def build(
         f"{corpus.folder.bytes / 1e6:,.1f} MB, {seconds:,.1f} s, {len(corpus) / max(seconds, 1e-9):,.0f} passages a second"
     )
     _print_bad(bad.count, bad.messages)
+    if others := corpus.meta.get("not_read_count"):
+        names = ", ".join(map(printable, corpus.meta["not_read"][:10]))
+        print(f"{others:,} files of other kinds are not read: {names}{' …' * (others > 10)}", file=sys.stderr)
 
 
 def format_estimate(estimate: Estimate, free: int, jobs: int) -> str:
@@ -205,11 +212,10 @@ def evaluate(
     """Measure recall@k, nDCG@10 and MRR of indexes over queries whose relevant passages are known."""
     from factgym.agents.runs.files import atomic_file
     from factgym.benchmarks.retrieval import CUTOFFS, evaluate_index, read_judged
-    from factgym.core.config import DATA_VARIABLE
+    from factgym.core.config import data_folder
     from factgym.corpora.index import accepted_options, build_index
 
-    data = os.environ.get(DATA_VARIABLE)
-    judged = read_judged(queries, path or (Path(data) if data else None), split=split, corpus=corpus)
+    judged = read_judged(queries, path or data_folder(), split=split, corpus=corpus)
     chosen = judged.queries[:n]
     left_out = f"; {judged.left_out:,} queries without a relevant passage left out" if judged.left_out else ""
     print(f"{queries}: {len(chosen):,} queries, {len(judged.corpus):,} passages{left_out}")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 import threading
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -113,33 +110,9 @@ def status(progress: Progress) -> str:
         hours, minutes = divmod(minutes, 60)
         clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
         parts.append(f"{clock} left")
+    if notice := progress.notice():
+        parts.append(notice)
     return " · ".join(parts)
-
-
-class Termination:
-    """Makes SIGTERM, which clusters send before they kill, end a run as Ctrl-C does; a context manager."""
-
-    def __init__(self) -> None:
-        self._cancel: Callable[[], object] | None = None
-
-    def watch(self) -> None:
-        """From now on, cancel the running task."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._cancel = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
-
-    def _terminate(self, *_: object) -> None:
-        # Not SIGINT raised again: a shell starts its background jobs with SIGINT ignored.
-        if self._cancel is None:
-            raise KeyboardInterrupt
-        self._cancel()
-
-    def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGTERM, self._terminate)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGTERM, self._before)
 
 
 class RepeatedTracebacks(logging.Filter):
@@ -185,18 +158,13 @@ def run_displayed(
 
     run: takes `on_start`, as `collect` does. An exception before the first episode is raised.
     """
-    with Display(console, label) as display, Termination() as termination:
-
-        def on_start(progress: Progress) -> None:
-            display.watch(progress)
-            termination.watch()
-
+    with Display(console, label) as display:
         try:
-            return run(on_start), None
-        except (KeyboardInterrupt, asyncio.CancelledError):
+            return run(display.watch), None
+        except KeyboardInterrupt as stop:
             if display.progress is None:
                 raise typer.Exit(130) from None
-            return None, KeyboardInterrupt()
+            return None, stop
         except FactgymError as stop:
             if display.progress is None or isinstance(stop, ConfigError):
                 raise

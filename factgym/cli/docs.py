@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import typer
 
 import factgym
-from factgym.core.config import DATA_VARIABLE
+from factgym.core.config import DATA_VARIABLE, data_folder
 from factgym.core.errors import INSTALL_LINE, install_command
 from factgym.core.registry import EnvSpec, list_envs, make, spec
 from factgym.datasets.base import load_data_sets
@@ -329,7 +328,7 @@ def main() -> None:
         chosen = []
     root = Path(arguments[0] if arguments else ".")
     for env_id in chosen:
-        write_trust(root, env_id, Path(folder) if (folder := os.environ.get(DATA_VARIABLE)) else None)
+        write_trust(root, env_id, data_folder())
     for path, text in pages(root).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")

@@ -65,7 +65,7 @@ def evaluate(
     sinks.check_sinks(**dashboards)
     model = {"base_url": base_url, "temperature": temperature, "max_tokens": max_tokens, "tools": tools}
     values = options.parse_settings(agent_set, "--agent-set", **model)
-    agent = agent or honest_baseline(env)
+    agent = honest_baseline(env) if agent is None else agent
     policy = find_agent(agent, env, values)
     environment = options.chosen_tasks(options.make_env(env, settings, split=split, reward=reward, path=path), tasks)
     limits = Limits(concurrency=concurrency, episode_timeout=timeout, max_errors=max_errors)
@@ -81,7 +81,7 @@ def evaluate(
         lambda on_start: collect(environment, policy, folder, on_start=on_start, **rollouts),
     )
     run = read_run(folder)
-    summary = summarise(run.episodes(), table, model=model_of(run.manifest))
+    summary = summarise(run.episodes(), table, model=model_of(run.manifest), bounds=run.reward_bounds)
     if summary.n:
         notes = [*run.notes, *run.warnings]
         total = len(environment.tasks)

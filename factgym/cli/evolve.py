@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
@@ -99,14 +98,14 @@ def seva(
     from factgym.agents.rollout.engine import Limits
     from factgym.agents.runs.files import write_json
     from factgym.cli.display import resumable
-    from factgym.core.config import DATA_VARIABLE
+    from factgym.core.config import data_folder
     from factgym.training.rollouts import Callbacks
     from factgym.training.seva import Evolution, EvolveSettings, read_report
     from factgym.training.seva.report import evolution_chart, render_evolution
     from factgym.training.seva.settings import EMBEDDED, PUBLIC
     from factgym.training.trainer import find_trainer
 
-    has_data = path is not None or bool(os.environ.get(DATA_VARIABLE))
+    has_data = path is not None or data_folder() is not None
     budgets = _names(budget)
     if not budgets or not all(text.isascii() and text.isdecimal() and len(text) <= 9 for text in budgets):
         raise ConfigError(f"--budget takes a number or several, such as 200 or 100,200,400, not {budget!r:.80}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError
+from factgym.core.errors import ConfigError, FactgymError, PathError
+from factgym.core.paths import user_path
 from factgym.core.registry import make
 
 KeyValues = list[str] | None
@@ -59,6 +62,39 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Worker processes on th
 Ray = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Use a Ray cluster: HOST:PORT, auto or local.")]
 RayWorkers = Annotated[int | None, typer.Option(min=1, help="Workers on the cluster; by default as many as fit.")]
 RayGpus = Annotated[float, typer.Option(min=0, help="GPUs of each worker, for a local model.")]
+
+
+def check_paths(app: typer.Typer) -> None:
+    """Make every argument and option of type Path refuse, when it is parsed, what `user_path` refuses."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        # Evaluated once: each evaluation of an annotation's text makes another object of the option.
+        hints = command.callback.__annotations__ = get_type_hints(command.callback, include_extras=True)
+        for name, annotation in hints.items():
+            for info in getattr(annotation, "__metadata__", ()):
+                if isinstance(info, ParameterInfo) and Path in _types(annotation):
+                    # An annotation's first name is kept as its default.
+                    flags = [flag for flag in (info.default, *(info.param_decls or ())) if str(flag).startswith("--")]
+                    is_option = isinstance(info, typer.models.OptionInfo)
+                    own = f"--{name.replace('_', '-')}" if is_option else name.upper()
+                    info.parser = _path_parser(str(flags[0]) if flags else own)
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        check_paths(group.typer_instance)
+
+
+def _types(annotation: Any) -> list[Any]:
+    return [annotation, *(inner for part in get_args(annotation) for inner in _types(part))]
+
+
+def _path_parser(setting: str) -> Callable[[Any], Path]:
+    def path(text: Any) -> Path:  # the name is shown in the help
+        try:
+            return user_path(text, setting)
+        except PathError as error:  # typer takes a ValueError for its own, and words it otherwise
+            raise FactgymError(str(error)) from None
+
+    return path
 
 
 def parse_settings(settings: KeyValues, option: str = "--set", **overrides: Any) -> dict[str, Any]:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from factgym.cli.check import CalibrationFile, CheckAgent
+from factgym.cli.check import CalibrationFile, CheckAgent, ReadMemory, ReadSeconds
 from factgym.cli.options import (
     AgentSettings,
     BaseUrl,
@@ -32,16 +34,12 @@ from factgym.cli.options import (
 )
 from factgym.core.errors import ConfigError
 from factgym.corpora.http_client import TOKEN_VARIABLE
+from factgym.integrations.frameworks import Shell
 
 if TYPE_CHECKING:
     from factgym.check.checker import Checker
-
-Token = Annotated[
-    str | None,
-    typer.Option(envvar=TOKEN_VARIABLE, help="A secret that HTTP requests have to bring.", show_envvar=True),
-]
-Host = Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")]
+    from factgym.corpora.extraction import ReadingBudget
+    from factgym.integrations.serving import Guard
 
 serve_app = typer.Typer(
     help="Serve an environment or a corpus to programs that speak a protocol, or `factgym check` to people.",
@@ -49,7 +47,48 @@ serve_app = typer.Typer(
 )
 
 
+def _shell(
+    host: Annotated[str, typer.Option(help="Another than this machine's own opens it to the network.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar=TOKEN_VARIABLE, help="A secret that HTTP requests have to bring.", show_envvar=True),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Answer under this name, too; * under any.")
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="Let web pages of this origin use it; * of any.")
+    ] = None,
+    max_connections: Annotated[int, typer.Option(min=1, help="Limit of connections at a time.")] = 800,
+    request_seconds: Annotated[
+        float, typer.Option(min=0.1, help="Limit for a request's headers, and again for its body.")
+    ] = 30,
+) -> Shell:
+    """Read the options that all servers share."""
+    return Shell(
+        host, port, token, tuple(allow_host or ()), tuple(allow_origin or ()), max_connections, request_seconds
+    )
+
+
+def _with_shell(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the shared options, and pass it what they say as its argument `shell`."""
+    own, shared = (inspect.signature(function, eval_str=True).parameters for function in (command, _shell))
+    parameters = [*own.values(), *shared.values()]
+    parameters.remove(own["shell"])
+
+    @functools.wraps(command)
+    def with_options(**values: Any) -> None:
+        shell = _shell(**{name: values.pop(name) for name in shared})
+        command(**values, shell=shell)
+
+    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return with_options
+
+
 @serve_app.command("mcp")
+@_with_shell
 def serve_mcp(
     env: Annotated[str | None, typer.Argument(metavar="[ENV]", help="An environment; none with --corpus.")] = None,
     corpus: Annotated[
@@ -69,21 +108,18 @@ def serve_mcp(
         Path | None, typer.Option(help="A run's folder for the finished episodes; continued if there.")
     ] = None,
     transport: Annotated[Literal["stdio", "http"], typer.Option(help="stdio, or streamable HTTP at /mcp.")] = "stdio",
-    host: Annotated[
-        str, typer.Option(help="For HTTP; another than this machine's own should have a --token.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="For HTTP; 0 takes a free one.")] = 8000,
     max_sessions: Annotated[int, typer.Option(min=1, help="For HTTP: episodes at a time; one more is refused.")] = 64,
     idle_seconds: Annotated[
         float, typer.Option(min=0.1, help="For HTTP: a silent session is ended after them.")
     ] = 1800,
-    token: Token = None,
+    *,
+    shell: Shell,
 ) -> None:
     """Serve an environment, or a corpus, to clients of the Model Context Protocol. One session is one episode."""
     if (env is None) == (corpus is None):
         raise ConfigError("name an environment, or a corpus with --corpus: one of the two")
     if corpus is not None:
-        serve_mcp_corpus(corpus, index, transport, host, port, token)
+        serve_mcp_corpus(corpus, index, transport, shell)
         return
     from factgym.integrations.mcp import Episodes, serve_http, serve_stdio
 
@@ -94,34 +130,34 @@ def serve_mcp(
         if transport == "stdio":
             asyncio.run(serve_stdio(episodes))
             return
-        ready = _announce(f"Serving {env}", host, token)
-        asyncio.run(serve_http(episodes, host, port, ready, idle_seconds=idle_seconds, token=token))
+        raise typer.Exit(
+            asyncio.run(serve_http(episodes, shell, _announce(f"Serving {env}", shell), idle_seconds=idle_seconds))
+        )
 
 
-def _announce(text: str, host: str, token: str | None) -> Callable[[str], None]:
+def _announce(text: str, shell: Shell) -> Callable[[str], None]:
     """Return a function that prints what is served at a URL, and warns where other machines need no token for it."""
-    from factgym.integrations.frameworks import open_to_network_warning
 
     def ready(url: str) -> None:
-        warning = open_to_network_warning(host, token)
-        print(f"{text} at {url}", *filter(None, [warning]), sep="\n", file=sys.stderr, flush=True)
+        print(f"{text} at {url}", file=sys.stderr, flush=True)
+        if shell.is_open:
+            warning = f"Warning: --host {shell.host} opens the server to other machines without a --token."
+            print(warning, file=sys.stderr, flush=True)
 
     return ready
 
 
-def _serve_asgi(application: Any, text: str, host: str, port: int, token: str | None) -> None:
-    """Serve an ASGI application, behind a token where there is one, until the process is stopped."""
-    from factgym.integrations.frameworks import serve_app as serve_asgi
-    from factgym.integrations.frameworks import with_token
+def _serve(application: Guard, text: str, *, websockets: bool = False) -> NoReturn:
+    """Serve an application until the process is stopped. Raises typer.Exit."""
+    from factgym.integrations.serving import serve
 
-    asyncio.run(serve_asgi(with_token(application, token), host, port, _announce(text, host, token)))
+    raise typer.Exit(asyncio.run(serve(application, _announce(text, application.shell), websockets=websockets)))
 
 
-def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: int, token: str | None) -> None:
+def serve_mcp_corpus(corpus: Path, index: str, transport: str, shell: Shell) -> None:
     """Serve a corpus to clients of the Model Context Protocol."""
     from factgym.corpora.build import read_passages
-    from factgym.integrations.mcp import run_http, run_stdio
-    from factgym.integrations.mcp_corpus import CorpusServer
+    from factgym.integrations.mcp import CorpusServer, run_http, run_stdio
     from factgym.tools.evidence import PassageLibrary
 
     passages = read_passages(corpus)
@@ -129,10 +165,11 @@ def serve_mcp_corpus(corpus: Path, index: str, transport: str, host: str, port: 
     if transport == "stdio":
         asyncio.run(run_stdio(server))
         return
-    asyncio.run(run_http(server, host, port, _announce(f"Serving {len(passages):,} passages", host, token), token))
+    raise typer.Exit(asyncio.run(run_http(server, shell, _announce(f"Serving {len(passages):,} passages", shell))))
 
 
 @serve_app.command("openenv")
+@_with_shell
 def serve_openenv(
     env: EnvId,
     seed: Seed = 0,
@@ -143,31 +180,34 @@ def serve_openenv(
     max_sessions: Annotated[int, typer.Option(min=1, help="Connections at a time; one more is refused.")] = 64,
     idle_seconds: Annotated[float, typer.Option(min=1, help="A silent session is ended after them.")] = 3600,
     max_message_mb: Annotated[float, typer.Option(min=0.1, help="Largest message of a client, in megabytes.")] = 4,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
     folder: Annotated[
         Path | None, typer.Option(help="Serve nothing; write the folder that `openenv validate` and `push` take.")
     ] = None,
+    *,
+    shell: Shell,
 ) -> None:
     """Serve an environment to OpenEnv's clients. A connection is a session, and plays one episode at a time."""
-    from factgym.integrations.frameworks import with_token
-    from factgym.integrations.openenv import app, serve, write_folder
+    from factgym.integrations.openenv import app, write_folder
 
     config = parse_settings(settings, split=split, reward=reward, path=path)
     if folder is not None:
         for file in write_folder(env, config, folder, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds):
             print(file)
         return
-    limit = int(max_message_mb * 2**20)
     application = app(
-        env, config, seed=seed, max_sessions=max_sessions, idle_seconds=idle_seconds, max_message_bytes=limit
+        env,
+        config,
+        seed=seed,
+        max_sessions=max_sessions,
+        idle_seconds=idle_seconds,
+        max_message_bytes=int(max_message_mb * 2**20),
+        shell=shell,
     )
-    ready = _announce(f"Serving {env}", host, token)
-    asyncio.run(serve(with_token(application, token), host, port, ready, limit))
+    _serve(application, f"Serving {env}", websockets=True)
 
 
 @serve_app.command("retrieval")
+@_with_shell
 def serve_retrieval(
     source: Annotated[
         Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")
@@ -190,9 +230,8 @@ def serve_retrieval(
     ] = None,
     shards: Annotated[int, typer.Option(min=1, help="With --ray: parts of the corpus.")] = 1,
     replicas: Annotated[int, typer.Option(min=1, help="With --ray: processes that serve each part.")] = 1,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
+    *,
+    shell: Shell,
 ) -> None:
     """Serve search in a corpus, with the `/retrieve` of Search-R1. `index=URL` is the client in every environment."""
     from factgym.corpora.build import read_passages
@@ -220,11 +259,12 @@ def serve_retrieval(
             from factgym.integrations.ray_serve import ray_index
 
             built = cluster.enter_context(ray_index(ray, source, index, shards=shards, replicas=replicas, **options))
-        server = RetrievalServer(corpus, built, index, topk=topk, limits=limits)
-        _serve_asgi(server.app, f"Serving {len(corpus):,} passages", host, port, token)
+        server = RetrievalServer(corpus, built, index, topk=topk, limits=limits, shell=shell)
+        _serve(server.app, f"Serving {len(corpus):,} passages")
 
 
 @serve_app.command("counts")
+@_with_shell
 def serve_counts(
     index: Annotated[
         str, typer.Argument(help="A co-occurrence index, a folder of them (summed), or infini-gram:FOLDER.")
@@ -234,9 +274,8 @@ def serve_counts(
     window: CountWindow = 1000,
     tokenizer: CountTokenizer = None,
     max_query_chars: Annotated[int, typer.Option(min=1, help="Limit of characters of one query.")] = 2000,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
+    *,
+    shell: Shell,
 ) -> None:
     """Serve counts of words that occur together, in the form of infini-gram's API. `counter=URL` is CorVer's client."""
     from factgym.corpora.cooccurrence import open_counter
@@ -245,11 +284,12 @@ def serve_counts(
     options = {} if tokenizer is None else {"tokenizer": tokenizer}
     counter = open_counter(index, semantics=semantics, window=window, **options)
     title = name or Path(index.removeprefix("infini-gram:")).stem
-    server = CountServer(counter, title, max_query_chars=max_query_chars)
-    _serve_asgi(server.app, f"Serving counts of {title}", host, port, token)
+    server = CountServer(counter, title, max_query_chars=max_query_chars, shell=shell)
+    _serve(server.app, f"Serving counts of {title}")
 
 
 @serve_app.command("check")
+@_with_shell
 def serve_check(
     folders: Annotated[
         list[Path], typer.Argument(metavar="FOLDER...", help="Documents to choose from: folders, or single files.")
@@ -265,40 +305,42 @@ def serve_check(
     max_running: Annotated[int, typer.Option(min=1, help="Texts that are checked at a time.")] = 2,
     max_waiting: Annotated[int, typer.Option(min=0, help="Texts that wait; one more is refused.")] = 16,
     max_seconds: Annotated[float, typer.Option(min=1, help="A longer check is given up.")] = 300,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar=TOKEN_VARIABLE,
-            help="A secret that requests have to bring; needed with another --host.",
-            show_envvar=True,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="Another than this machine's own needs --token.")] = "127.0.0.1",
-    port: Port = 8000,
+    read_seconds: ReadSeconds = 600.0,
+    read_memory_mb: ReadMemory = 4096,
+    *,
+    shell: Shell,
 ) -> None:
-    """Serve `factgym check` as a web page and a JSON API: paste a text, choose documents, see verdicts and quotes."""
-    from factgym.integrations.check_server import CheckLimits, CheckServer
-    from factgym.integrations.frameworks import is_loopback
-    from factgym.integrations.frameworks import serve_app as serve_asgi
+    """Serve `factgym check` as a web page and a JSON API: paste a text, choose documents, see verdicts and quotes.
 
-    if token is None and not is_loopback(host):
-        raise ConfigError(f"--host {host} opens the server to other machines: give a --token as well")
+    Another --host than this machine's own needs a --token.
+    """
+    from factgym.corpora.extraction import ReadingBudget
+    from factgym.integrations.check_server import CheckLimits, CheckServer
+
+    if shell.is_open:
+        raise ConfigError(f"--host {shell.host} opens the server to other machines: give a --token as well")
     settings = parse_settings(
         agent_set, "--agent-set", base_url=base_url, temperature=temperature, max_tokens=max_tokens
     )
+    budget = ReadingBudget(read_seconds, read_memory_mb)
     limits = CheckLimits(max_text_chars, max_running=max_running, max_waiting=max_waiting, max_seconds=max_seconds)
-    checkers = _checkers(folders, agent, settings, concurrency, calibration)
-    server = CheckServer(checkers, limits=limits, token=token)
-    asyncio.run(serve_asgi(server.app, host, port, _announce("Serving checks of texts", host, token)))
+    checkers = _checkers(folders, agent, settings, concurrency, calibration, budget)
+    _serve(CheckServer(checkers, limits=limits, shell=shell).app, "Serving checks of texts")
 
 
 def _checkers(
-    folders: list[Path], agent: str, settings: dict[str, Any], concurrency: int, calibration: Path | None
+    folders: list[Path],
+    agent: str,
+    settings: dict[str, Any],
+    concurrency: int,
+    calibration: Path | None,
+    budget: ReadingBudget,
 ) -> dict[str, Checker]:
-    """Checkers that share an agent, by the name of their folder."""
+    """Checkers that share an agent, by the name of their folder. budget: for all folders together."""
     from factgym.check.calibration import read_calibrations
     from factgym.check.checker import Checker
     from factgym.check.documents import CheckedDocuments
+    from factgym.corpora.documents import skipped_lines
 
     calibrations = None if calibration is None else read_calibrations(calibration)
     checkers: dict[str, Checker] = {}
@@ -306,13 +348,13 @@ def _checkers(
         label = folder.resolve().name
         if label in checkers:
             raise ConfigError(f"two of the folders are called {label!r}: rename one of them")
-        documents = CheckedDocuments(folder)
+        documents = CheckedDocuments(folder, budget)
         first = next(iter(checkers.values()), None)
         checkers[label] = (
             Checker(documents, agent, settings, concurrency, calibrations)
             if first is None
             else Checker(documents, first.resolved_agent, {}, concurrency, calibrations)
         )
-        for file in documents.skipped:
-            print(f"Not read: {label}/{file.path}: {file.reason}", file=sys.stderr)
+        for line in skipped_lines(documents.skipped):
+            print(f"Not read: {label}/{line}", file=sys.stderr)
     return checkers

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.core.paths import make_folder
 
 _PROJECT = "factgym"
 
@@ -111,7 +112,7 @@ def _trackio(folder: Path, settings: Mapping[str, Any]) -> Sink:
 def _wandb(folder: Path, settings: Mapping[str, Any]) -> Sink:
     import wandb
 
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     # Neither code, command line, machine nor console is recorded: the numbers and the run's own settings alone.
     options = wandb.Settings(
         silent=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from factgym.cli import options, sinks
-from factgym.cli.display import Display, Termination
+from factgym.cli.display import Display
 from factgym.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ def train_command(
     with (
         sinks.opened_sinks(folder, resolved.model_dump(mode="json"), **requested) as log,
         _TrainingDisplay(console, "") as display,
-        Termination(),
     ):
         observer = Observer(
             step=lambda text: console.print(text, markup=False, soft_wrap=True),

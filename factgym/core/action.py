@@ -1,6 +1,6 @@
 """The parser of actions: one policy turn as tool calls and errors.
 
-An action is a completion string (`factgym.core.calls` lists the formats), an OpenAI assistant message, or a dict
+An action is a completion string (`factgym.core.dialects` lists the formats), an OpenAI assistant message, or a dict
 `{"tool": ..., "arguments": ...}`. `parse_action` takes time linear in a bounded length and never raises for an action's
 content: a call that cannot be read becomes a `CallError` in its place. Whether a tool exists and its arguments fit is
 not decided here.
@@ -30,11 +30,9 @@ from factgym.core.calls import (
     checked_name,
     json_error,
     kind_of,
-    parse_text,
-    tag_set,
     too_many_calls,
-    visible_text,
 )
+from factgym.core.dialects import parse_text, tag_set, visible_text
 from factgym.core.messages import Message, ToolCallMessage
 from factgym.core.strict_json import DEFAULT_LIMITS, Copier, Limits, StrictJsonError, clean_text, plain_json, type_name
 
@@ -259,8 +257,10 @@ class _NativeCalls:
         name = function.get("name")
         if issubclass(type(name), str):
             name = clean_text(str.__str__(name))
-        self.items.append(replace(self._item(entry, name, text, arguments), id=call_id))
+        item = self._item(entry, name, text, arguments)
+        self.items.append(replace(item, id=call_id))
         # Servers accept a narrow set of names in a transcript; well-formed names stay as they are.
+        name = item.name if isinstance(item, ToolCall) else name
         server_name = _NOT_IN_A_NAME.sub("_", name[:_MAX_SERVER_NAME_CHARS]) if isinstance(name, str) else ""
         self.transcript_calls.append(
             {"id": call_id, "type": "function", "function": {"name": server_name or "invalid", "arguments": text}}

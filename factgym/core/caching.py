@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.paths import create_file, kind_of
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -112,9 +113,11 @@ class SqliteCache:
     def __init__(self, file: Path) -> None:
         self.file = file
         try:
+            kind_of(self.file, self.content)
             self.file.parent.mkdir(parents=True, exist_ok=True)
+            create_file(self.file, "ab").close()
         except OSError as error:
-            raise DataError(f"{self.file}: the folder of the {self.content} cannot be made ({error})") from error
+            raise DataError(f"{self.file}: the {self.content} cannot be made ({error})") from error
         self._set_up()
         with self._open() as db:
             for attempt in range(_TRIES):

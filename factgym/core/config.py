@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, create_model
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from factgym.core.errors import ConfigError, did_you_mean
+from factgym.core.paths import is_file, is_utf8, user_path
 
 SettingsT = TypeVar("SettingsT")
 
@@ -25,6 +26,14 @@ FiniteFloat = Annotated[float, Field(allow_inf_nan=False)]
 PromptStyle = Literal["full", "brief"]
 UnitFloat = Annotated[float, Field(ge=0, le=1)]
 """A share or probability: from 0 to 1."""
+
+
+def _check_path(path: str, info: ValidationInfo) -> str:
+    return str(user_path(path, info.field_name or "path"))
+
+
+FilePath = Annotated[str, AfterValidator(_check_path)]
+"""A file or folder, which need not exist; `~` is expanded, and what the system refuses is refused."""
 
 
 class Settings(BaseModel):
@@ -42,9 +51,11 @@ class Settings(BaseModel):
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(_error_line(type(self), error.errors(include_url=False))) from None
-        for name, value in values.items():
+        for name, value in _leaves(values):
+            if isinstance(value, str) and value.startswith(("/", "./", "../", "~/")):
+                user_path(value, name)
             # Texts name files, servers and agents, none of which can have these.
-            if isinstance(value, str) and ("\0" in value or not _is_utf8(value)):
+            if isinstance(value, str) and ("\0" in value or not is_utf8(value)):
                 raise ConfigError(f"{name} is {value[:80]!r}, which has a character that no file name can have")
 
     @classmethod
@@ -56,12 +67,19 @@ class Settings(BaseModel):
             raise ConfigError(f"{owner}: {error}") from None
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def data_folder() -> Path | None:
+    """The folder that FACTGYM_DATA names. Raises PathError for one that cannot be used."""
+    folder = os.environ.get(DATA_VARIABLE)
+    return user_path(folder, DATA_VARIABLE) if folder else None
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the values with their names, those inside dicts as `name.key`."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", inner) for key, inner in _leaves({str(k): v for k, v in value.items()}))
+        else:
+            yield name, value
 
 
 class EnvConfig(Settings):
@@ -95,7 +113,7 @@ class DataConfig(EnvConfig):
     source: str | None = None
     split: str | None = None
     size: AtLeastOne | None = None
-    path: str | None = None
+    path: FilePath | None = None
 
     def model_post_init(self, context: Any, /) -> None:
         """Check the split."""
@@ -120,13 +138,14 @@ class DataConfig(EnvConfig):
     @property
     def is_one_file(self) -> bool:
         """Whether `path` names a single file rather than a folder."""
-        return self.path is not None and Path(self.path).is_file()
+        return self.path is not None and is_file(self.path)
 
     @property
     def data_path(self) -> Path | None:
         """`path`, or else the folder that FACTGYM_DATA names; None without either."""
-        path = self.path or os.environ.get(DATA_VARIABLE)
-        return Path(path) if path else None
+        if self.path is not None:
+            return Path(self.path)
+        return data_folder()
 
     def require_path(self, content: str) -> Path:
         """Return `data_path`. Raises ConfigError, which says that the source needs `content`, where there is none."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,14 +30,18 @@ from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.policy import PolicyError
 from factgym.core.prompts import prompt_hash
 from factgym.core.registry import EnvSpec
-from factgym.core.spaces import ActionSpace, UnicodeText
+from factgym.core.spaces import ActionSpace, UnicodeText, example_call, fit_value
 from factgym.core.tasks import TaskSet
+from factgym.core.untrusted import NO_NONCE, cut_delimited, neutralise, nonce_of
 
 _log = logging.getLogger(__name__)
 
 RESET_OPTIONS = ("task",)
 
 _MAX_FAULT_CHARS = 2000
+_FORM_ERRORS = frozenset({"empty", "no_tool_call", "only_reasoning", "invalid_json", "bad_shape", "bad_name"})
+"""Codes of messages that were no well-formed call: the answer says how a call is written."""
+_CALL_NUMBER = re.compile(r":\d+\Z")
 
 _SHARED = frozenset({"config", "env_spec", "spec", "tasks"})
 """Attributes that a copy shares: immutable, and heavy where a configuration holds a user's own index."""
@@ -68,6 +73,8 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
     """A `factgym.tools.toolbox.Toolbox`; None where `available_tools` and `call_tool` are the environment's own."""
     strategies: ClassVar[str | None] = None
     """`"module:attribute"` of the `StrategySpace` that `factgym audit --search` composes its strategies of."""
+    nonce: str = NO_NONCE
+    """The code of the delimiters around untrusted text in this episode, drawn from the environment's id and the task's."""
     state: Any
     """The state of the episode that the tools work on (an `EpisodeState`); `initial_messages` sets it."""
     action_space: ActionSpace
@@ -156,7 +163,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         if self.toolbox is None:
             raise ToolError("unknown_tool", "There are no tools here.")
         toolbox, state = self.toolbox, self.state
-        state.turn = len(self.episode.turns)
+        state.turn, state.nonce = len(self.episode.turns), self.nonce
         result: ToolResult = toolbox.call(state, call, self.open_tools)
         if result.error is None and result.tool in toolbox.ends_episode:
             self.finish()
@@ -312,6 +319,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
         index = self._task_index((options or {}).get("task"))
         task = self.tasks[index]
         self._episode = None
+        self.nonce = nonce_of(self.env_spec.id, task.id)
         first = self.initial_messages(task)
         obs = _observation(first)
         self._episode = episode = Episode(task, index, list(first), chars=len(obs))
@@ -394,20 +402,41 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
                 text = "The episode is over; this call was not done."
                 results.append(ToolResult(text, error=ToolError("episode_over", text), call_id=item.id))
             elif isinstance(item, CallError):
-                text = f"Error ({item.code}): {item.message}"
+                text = neutralise(f"Error ({item.code}): {item.message}")
+                if item.code in _FORM_ERRORS:
+                    text += f" Write {self.example_call()}."
                 results.append(ToolResult(text, error=ToolError(item.code, item.message), call_id=item.id))
             else:
                 results.append(self._call_safely(item))
         return results
 
+    def example_call(self) -> str:
+        """Return an example of a call that may be made now and does not end the episode, or how a call is written."""
+        return example_call(self.checked_tools())
+
+    def _resolved(self, call: ToolCall) -> ToolCall:
+        """Return a call with the plain name of its tool, and with typed arguments where they are texts.
+
+        Models put namespaces before names, "functions.search", and numbers behind them, ":0".
+        """
+        tools = {tool["function"]["name"]: tool["function"] for tool in (*self.all_tools(), *self.checked_tools())}
+        bare = _CALL_NUMBER.sub("", call.name)
+        name = next((name for name in (call.name, bare, re.split("[.:/]", bare)[-1]) if name in tools), call.name)
+        arguments = call.arguments
+        if call.texts and name in tools:
+            arguments = fit_value(tools[name]["parameters"], arguments, texts=True)
+        return replace(call, name=name, arguments=arguments, texts=False)
+
     def _call_safely(self, call: ToolCall) -> ToolResult:
         # A refusal is data for the policy. Any other exception is a fault of the infrastructure: it ends the episode
         # unscored, and is never a zero.
+        if call.texts or not call.name.isidentifier():
+            call = self._resolved(call)
         name = call.name[:80]
         try:
             return self.call_tool(call)
         except ToolError as refusal:
-            text = f"Error ({refusal.code}): {refusal.message}"
+            text = neutralise(f"Error ({refusal.code}): {refusal.message}")
             return ToolResult(text, name, call.arguments, refusal.with_traceback(None), call.id)
         except Exception as fault:  # noqa: BLE001 - the boundary to indexes, servers and users' tools
             _log.exception("tool %r of %s failed", name, self.env_spec.id)
@@ -466,6 +495,8 @@ def _truncate(results: Sequence[ToolResult], limit: int) -> list[ToolResult]:
         spare -= extra
         cut = len(result.text) - (fair + extra)
         if cut > 0:
-            result = replace(result, text=f"{result.text[: fair + extra]}… [cut: {cut} more characters]")
+            head, closing = cut_delimited(result.text, fair + extra)
+            cut = len(result.text) - len(head)
+            result = replace(result, text=f"{head}… [cut: {cut} more characters]{closing}")
         truncated.append(result)
     return truncated

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message
 from factgym.core.tasks import Immutable, Task
+from factgym.core.untrusted import NO_NONCE
 
 Status = Literal["scored", "unscored", "error"]
 
@@ -56,8 +57,8 @@ class RewardReport:
 
 TaskT = TypeVar("TaskT", bound=Task)
 
-Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "abandoned", "error"]
-"""Why an episode ended. abandoned: its client went away, or was silent for too long; it is scored as it was."""
+Stop = Literal["submitted", "turn_limit", "length_limit", "context_limit", "content_filter", "abandoned", "error"]
+"""Why an episode ended. content_filter: the filter of the model's provider blocked the prompt. abandoned: its client went away, or was silent for too long; it is scored as it was."""
 
 
 @dataclass(slots=True)  # not frozen, as `factgym.core.calls.ToolCall` is not
@@ -102,9 +103,13 @@ class Turn(NamedTuple):
 
 @dataclass(slots=True)
 class EpisodeState:
-    """Base of the state that the tools of an episode work on. turn: of the action being played, from 0."""
+    """Base of the state that the tools of an episode work on.
+
+    turn: of the action being played, from 0. nonce: the code of the episode's delimiters (see `core.untrusted`).
+    """
 
     turn: int = field(default=0, kw_only=True)
+    nonce: str = field(default=NO_NONCE, kw_only=True)
 
 
 @dataclass(slots=True)

@@ -24,15 +24,19 @@ def install_command(extra: str) -> str:
     return f"pip install 'factgym[{extra}]'" if RELEASED else f"pip install -e '.[{extra}]'"
 
 
+_MAX_CHARS = 400
+"""Of one word in an error's line."""
+
+
 class FactgymError(Exception):
     """Base of every error that this package raises on purpose."""
 
 
 def error_line(error: BaseException) -> str:
-    """Return the message on one line. Characters that do not print, such as a terminal's commands, are escaped: messages
-    quote files.
+    """Return the message on one line. Characters that do not print, such as a terminal's commands, are escaped, and long
+    words are cut: messages quote files and paths.
     """
-    text = " ".join(str(error).split())
+    text = " ".join(word if len(word) <= _MAX_CHARS else f"{word[:_MAX_CHARS]}…" for word in str(error).split())
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
@@ -46,6 +50,10 @@ class ConfigError(FactgymError, ValueError):
 
 class DataError(FactgymError, ValueError):
     """A file or record that cannot be used; the message names the file and, where there is one, the line."""
+
+
+class PathError(ConfigError, DataError):
+    """A file, folder or device that the system refuses or that no reader can use; the message names the path."""
 
 
 class MissingExtraError(FactgymError, ImportError):

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 from factgym.core.action import parse_action
 from factgym.core.errors import ConfigError, FactgymError, MissingExtraError
@@ -22,7 +22,7 @@ class Policy(Protocol):
     """`act` may be a plain or an async method; a returned string counts as the assistant's completion.
 
     A message may hold facts about the reply under "completion"; they go into the record. `act` raises PolicyError for
-    an infrastructure fault and ContextOverflowError when the prompt no longer fits.
+    an infrastructure fault and PromptRefusedError for a prompt that the model cannot or may not answer.
     """
 
     def act(
@@ -65,15 +65,29 @@ def as_policy_error(fault: Exception) -> FactgymError:
 
     A faulty configuration or a missing extra would stop every episode, so it is fatal.
     """
-    if isinstance(fault, (PolicyError, ContextOverflowError)):
+    if isinstance(fault, (PolicyError, PromptRefusedError)):
         return fault
     if isinstance(fault, (ConfigError, MissingExtraError)):
         return PolicyError("configuration", str(fault), fatal=True)
     return PolicyError("agent", f"{type(fault).__name__}: {fault}")
 
 
-class ContextOverflowError(FactgymError):
-    """The prompt no longer fits the model's context. A limit of the policy's own: the episode ends and is scored."""
+class PromptRefusedError(FactgymError):
+    """A limit of the policy's own: the episode ends for the reason `stop` and is scored in its present state."""
+
+    stop: ClassVar[Literal["context_limit", "content_filter"]]
+
+
+class ContextOverflowError(PromptRefusedError):
+    """The prompt no longer fits the model's context."""
+
+    stop = "context_limit"
+
+
+class ContentFilterError(PromptRefusedError):
+    """The filter of the model's provider blocks the prompt."""
+
+    stop = "content_filter"
 
 
 Script = Generator[Any, str, None]

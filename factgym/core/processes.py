@@ -1,4 +1,7 @@
-"""Processes that end with the one that started them, however that ends."""
+"""Between processes: children that end with their parent, and advisory locks of open files (flock).
+
+The system releases a lock when the file is closed, however its process ends.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,16 @@ import os
 import signal
 import sys
 import threading
+from types import ModuleType
+from typing import IO
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+HAS_LOCKS = fcntl is not None
 
 _PR_SET_PDEATHSIG = 1
 
@@ -32,3 +45,24 @@ def kill_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def lock(file: int | IO[bytes] | IO[str], *, wait: bool = False) -> bool:
+    """Lock an open file for this process; return False where another has it. wait: until that releases it.
+
+    Without a lock, and True, where the system or its file system has none.
+    """
+    if fcntl is not None:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return True
+
+
+def unlock(file: int | IO[bytes] | IO[str]) -> None:
+    """Release the lock of a file that stays open."""
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,4 +1,4 @@
-"""Spaces for text and for tool calls.
+"""Spaces for text and for tool calls, and values that fit the schemas of tools: samples, examples, and corrections.
 
 Gymnasium's `Text` admits a fixed character set only, and asynchronous vector environments read its shared memory
 once and then return constants. A space of our own is refused there with a clear error instead: pass
@@ -8,17 +8,22 @@ once and then return constants. A space of our own is refused there with a clear
 from __future__ import annotations
 
 import copy
+import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium import Space
 
 from factgym.core.messages import ToolSchema
+from factgym.core.strict_json import StrictJsonError, loads
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,;:!?'\"()-äéñß中文🙂"
 
+
+_JSON_CONSTANTS = {"True": "true", "False": "false", "None": "null"}
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", type(None): "null"}
 
 ValueT = TypeVar("ValueT")
 
@@ -134,6 +139,63 @@ def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
             return bool(rng.integers(2))
         case _:
             return None
+
+
+def example_call(tools: Iterable[ToolSchema]) -> str:
+    """Return a call of the first tool that looks something up, as a policy writes it, or how a call is written.
+
+    The call can be played as it stands: it changes nothing, and submits nothing.
+    """
+    for function in (tool["function"] for tool in tools):
+        properties, required = function["parameters"].get("properties", {}), function["parameters"].get("required", ())
+        arguments = {
+            name: ["opening hours"] if "array" in schema_types(properties[name]) else "opening hours"
+            for name in required
+            if name in ("query", "query_list", "queries")
+        }
+        if arguments and len(arguments) == len(required):
+            call = json.dumps({"name": function["name"], "arguments": arguments})
+            return f"for example <tool_call>{call}</tool_call>"
+    return 'a JSON object with the keys "name" and "arguments", an object, in tags named tool_call'
+
+
+def schema_types(schema: Mapping[str, Any]) -> set[str]:
+    """Return the names of the types that a schema allows; none where it names no type."""
+    if "anyOf" in schema:
+        return set().union(*map(schema_types, schema["anyOf"]))
+    named = schema.get("type", [])
+    return {named} if isinstance(named, str) else set(named)
+
+
+def fit_value(schema: Mapping[str, Any], value: Any, texts: bool = False) -> Any:
+    """Return a value in the type that its schema names, where it is written otherwise and there is no doubt; else as it is.
+
+    3.0 is an integer, as in JSON Schema 2020-12 (section 4.2.3), and a list or an object may be a JSON text of it. With
+    `texts`, a text may be of any type that is not a string, also with Python's names of constants.
+    """
+    arms = schema.get("anyOf") or [schema]
+    types = schema_types(schema)
+    if isinstance(value, str) and types and (texts or "string" not in types):
+        try:
+            read = loads(_JSON_CONSTANTS.get(value.strip(), value))
+        except StrictJsonError:
+            return value
+        kind = (
+            "object" if isinstance(read, dict) else "array" if isinstance(read, list) else _JSON_TYPES.get(type(read))
+        )
+        is_number = kind in ("integer", "number") and types & {"integer", "number"}
+        if not (is_number or kind in types) or not (texts or kind in ("object", "array")):
+            return value
+        value = read
+    if type(value) is float and value.is_integer() and "integer" in types and "number" not in types:
+        return int(value)
+    if isinstance(value, list):
+        items: Mapping[str, Any] = next((arm["items"] for arm in arms if "items" in arm), {})
+        return [fit_value(items, item) for item in value]
+    if isinstance(value, dict):
+        properties: Mapping[str, Any] = next((arm["properties"] for arm in arms if "properties" in arm), {})
+        return {key: fit_value(properties.get(key, {}), item, texts) for key, item in value.items()}
+    return value
 
 
 def _sample_integer(minimum: float | None, maximum: float | None, width: int, rng: np.random.Generator) -> int:

@@ -449,10 +449,15 @@ def _is_infinite(token: str) -> bool:
 
 
 def in_json(target: str, text: str, start: int = 0, end: int | None = None) -> tuple[int, int] | None:
-    """Return the range of a text in `text[start:end]`: plain, or escaped in either of the two usual ways; or None."""
+    """Return the range of a text in `text[start:end]`: plain, or escaped in either of the two usual ways, once or twice; or None."""
     end = len(text) if end is None else end
-    for write in (str, _escaped_ascii, _escaped):
-        form = write(target)
+    for form in (
+        target,
+        _escaped_ascii(target),
+        _escaped(target),
+        _escaped_ascii(_escaped_ascii(target)),
+        _escaped(_escaped(target)),
+    ):
         position = text.find(form, start, end) if form else -1
         if position >= 0:
             return position, position + len(form)

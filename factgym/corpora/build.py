@@ -19,22 +19,24 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import compress, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.locks import lock
+from factgym.core.paths import exists, open_file, path_error, user_path
+from factgym.core.processes import lock
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import ANALYSER, K1, B
 from factgym.corpora.cooccurrence.building import Run
 from factgym.corpora.cooccurrence.sources import Article, BadRecords
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.documents import EXTRACTED_GLOB, Document, matching_files
+from factgym.corpora.documents import Document, Skipped, document_files
 from factgym.corpora.estimates import unpacked_bytes
-from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor
+from factgym.corpora.extraction import MODULES, PAGE_BREAK, Extractor, ReadingBudget, read_document_text
 from factgym.corpora.http_client import is_remote
 from factgym.corpora.index import kind_of
 from factgym.corpora.passage_files import (
@@ -70,8 +72,17 @@ _MARKUP = re.compile(
 _ANCHOR = 24
 """Letters and digits by which the beginning and the end of a passage are found in its document."""
 
+_REACH = 200_000
+"""Letters and digits, from the passage before, among which the next one is looked for."""
+
 _TRIES = 20
 """Occurrences of a passage's beginning after which it is given up."""
+
+BUILD_SECONDS, BUILD_CHARS = 7_200.0, 10_000_000_000
+"""Default budget for the texts of a folder; passages and index are on disk."""
+
+_MAX_NOTED = 1000
+"""Names of files in the manifest that are no documents; their number comes with them."""
 
 _logger = logging.getLogger(__name__)
 
@@ -107,7 +118,7 @@ def check_corpus(path: str | Path) -> None:
     if is_remote(path):
         kind_of(str(path))
         return
-    if not Path(path).exists():
+    if not exists(user_path(path, "corpus")):
         raise ConfigError(f"corpus={str(path)!r} does not exist: give a file or folder of passages")
     if is_stored_corpus(path):
         read_passages(path)
@@ -126,6 +137,7 @@ def build_corpus(
     bad: BadRecords | None = None,
     jobs: int = 1,
     run: Run | None = None,
+    budget: ReadingBudget | None = None,
     progress: OnProgress = lambda _: None,
 ) -> StoredCorpus:
     """Build a corpus with its BM25 index in the folder `out` and open it; the folder appears when it is whole.
@@ -135,18 +147,21 @@ def build_corpus(
     source, layout: as in `read_passages`. split: cut texts into windows of words or sentences, instead of Markdown and text
     by section and rows not at all; each is a range of its document, verbatim. k1, b: of BM25; source may be a corpus on disk
     that has others. replace: replace a corpus that is there. jobs: processes; with several, a script must guard its start
-    with `if __name__ == "__main__":`, as processes are spawned. run: see `write_corpus`. Errors as of `read_passages`, and ConfigError where `out` exists.
+    with `if __name__ == "__main__":`, as processes are spawned. run: see `write_corpus`. budget: of a folder of texts; by default `BUILD_SECONDS` and `BUILD_CHARS`. Errors as of `read_passages`, and ConfigError where `out` exists.
     """
     source, out = Path(source), Path(out)
     bad = BadRecords() if bad is None else bad
     if split is not None:
         split.check()
-    notes = {"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {}
+    notes: dict[str, Any] = {"split": f"{split.size} {split.unit}, overlap {split.overlap}"} if split else {}
     options: dict[str, Any] = {"k1": k1, "b": b, "replace": replace, "jobs": jobs, "progress": progress, "run": run}
     if is_stored_corpus(source):
         _index_again(StoredCorpus(source), out, split, options)
         return StoredCorpus(out)
-    items = _source_items(source, layout, bad if skip_bad else None, split)
+    budget = ReadingBudget(BUILD_SECONDS, max_chars=BUILD_CHARS) if budget is None else budget
+    if source.is_dir() and not _record_files(source, layout) and (others := document_files(source)[1]):
+        notes |= {"not_read": others[:_MAX_NOTED], "not_read_count": len(others)}
+    items = _source_items(source, layout, bad if skip_bad else None, split, budget)
     plan = {"files": _state(source_files(source, layout)), "layout": layout, "split": split}
     write_corpus(items, out, source=source.name, plan=plan, bad=bad, notes=notes, **options)
     return StoredCorpus(out)
@@ -180,7 +195,7 @@ def source_files(source: Path, layout: str = AUTO) -> list[Path]:
         return [source / TEXT]
     if files := _record_files(source, layout):
         return files
-    return [source] if source.is_file() else matching_files(source, EXTRACTED_GLOB)
+    return [source] if source.is_file() else document_files(source)[0]
 
 
 def _record_files(source: Path, layout: str) -> list[Path]:
@@ -188,7 +203,9 @@ def _record_files(source: Path, layout: str) -> list[Path]:
     return row_files(source, layout) or dump_files(source, layout)
 
 
-def _source_items(path: Path, layout: str, bad: BadRecords | None, split: Split | None) -> Items:
+def _source_items(
+    path: Path, layout: str, bad: BadRecords | None, split: Split | None, budget: ReadingBudget
+) -> Items:
     """Return what a source is read as. bad: counts what is left out; None to raise DataError for it."""
 
     def on_bad(error: DataError) -> None:
@@ -201,7 +218,7 @@ def _source_items(path: Path, layout: str, bad: BadRecords | None, split: Split 
         return Items(row_passages(files, layout, taken), partial(_row_item, split), _row_size)
     if dump_files(path, layout):
         return Items(read_dump(path, taken), partial(_article_item, split), _article_size, str(no_article(path)))
-    return Items(_folder_texts(path, taken, on_bad), partial(_text_item, split), _text_size)
+    return Items(_folder_texts(path, taken, on_bad, budget), partial(_text_item, split), _text_size)
 
 
 def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterable[SourcedPassage]:
@@ -228,13 +245,18 @@ class _Text(NamedTuple):
     original: str
 
 
-def _folder_texts(path: Path, taken: OnBad | None, on_bad: OnBad) -> Iterator[_Text]:
+def _folder_texts(path: Path, taken: OnBad | None, on_bad: OnBad, budget: ReadingBudget) -> Iterator[_Text]:
     root = path.parent if path.is_file() else path
-    for document in read_texts(path, taken, lambda file: on_bad(DataError(f"{file.path}: {file.reason}."))):
+
+    def on_skipped(file: Skipped) -> None:
+        if not file.is_other:
+            on_bad(DataError(f"{file.path}: {file.reason}."))
+
+    for document in read_texts(path, taken, on_skipped, budget):
         original = document.text
         if not original and not document.path.lower().endswith(".jsonl"):
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                original = (root / document.path).read_text("utf-8-sig")
+                original = read_document_text(root / document.path)
         yield _Text(document, original)
 
 
@@ -267,9 +289,15 @@ def _split_row(row: Passage, source: str, split: Split) -> Iterator[SourcedPassa
 def _split_passages(
     text: str, split: Split, id_: str, title: str, document: str, has_pages: bool = False
 ) -> Iterator[SourcedPassage]:
+    page_of = _page_numbers(text, has_pages)
     for number, (start, end) in enumerate(split.ranges(text), 1):
-        page = f"#page={text.count(PAGE_BREAK, 0, start) + 1}" if has_pages else ""
-        yield SourcedPassage(Passage(f"{id_}#{number}", title, text[start:end]), document + page, start, end)
+        yield SourcedPassage(Passage(f"{id_}#{number}", title, text[start:end]), document + page_of(start), start, end)
+
+
+def _page_numbers(text: str, has_pages: bool) -> Callable[[int], str]:
+    """Return a function from an offset to `#page=3`; to an empty text where there are no pages."""
+    breaks = [match.start() for match in re.finditer(PAGE_BREAK, text)] if has_pages else []
+    return lambda offset: f"#page={bisect_left(breaks, offset) + 1}" if has_pages else ""
 
 
 def _located_passages(document: Document, original: str, has_pages: bool = False) -> Iterator[SourcedPassage]:
@@ -281,15 +309,17 @@ def _located_passages(document: Document, original: str, has_pages: bool = False
     """
     name, position = document.path, 0
     letters, offsets = _letters(original)
+    page_of = _page_numbers(original, has_pages)
     for passage in document.passages:
         start, stop = _find_letters(letters, _letters(passage.text)[0], position)
         if start < 0:
             yield SourcedPassage(passage, name)
             continue
         position = stop
-        page = f"#page={original.count(PAGE_BREAK, 0, offsets[start]) + 1}" if has_pages else ""
         yield SourcedPassage(
-            passage, name + page, *_with_marks(original, passage.text, offsets[start], offsets[stop - 1] + 1)
+            passage,
+            name + page_of(offsets[start]),
+            *_with_marks(original, passage.text, offsets[start], offsets[stop - 1] + 1),
         )
 
 
@@ -321,13 +351,14 @@ def _find_letters(letters: str, passage: str, position: int) -> tuple[int, int]:
     """
     if not passage:
         return -1, -1
-    start = letters.find(passage, position)
+    reach = position + _REACH
+    start = letters.find(passage, position, reach)
     if start >= 0:
         return start, start + len(passage)
     first, last = passage[:_ANCHOR], passage[-_ANCHOR:]
     start = position - 1
     for _ in range(_TRIES):
-        if (start := letters.find(first, start + 1)) < 0:
+        if (start := letters.find(first, start + 1, reach)) < 0:
             break
         end = letters.find(last, start + max(len(passage) - len(last), 0), start + 2 * len(passage) + len(last))
         if end >= 0:
@@ -343,8 +374,11 @@ def document_text(path: str | Path) -> str:
     path = Path(path)
     if path.suffix.lower() in MODULES:
         with Extractor() as extract:
-            return extract(path)
-    return path.read_text("utf-8-sig")
+            return extract(path).text
+    try:
+        return read_document_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise path_error(path, f"cannot be read as text ({error})", "name a document of the folder") from None
 
 
 # The user's cache.
@@ -353,7 +387,7 @@ def document_text(path: str | Path) -> str:
 def cache_folder() -> Path:
     """Return the folder of the cache: `FACTGYM_CACHE`, else `factgym` in the user's cache folder."""
     if folder := os.environ.get(CACHE_VARIABLE):
-        return Path(folder)
+        return user_path(folder, CACHE_VARIABLE)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "factgym"
 
 
@@ -406,7 +440,7 @@ def _digest(value: Any) -> str:
 
 
 def _file_digest(file: Path) -> str:
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import DataError
+from factgym.core.paths import open_file
 
 CHUNK = 1 << 20
 _MAGIC = ((b"\x1f\x8b", "gzip"), (b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"))
@@ -46,7 +47,7 @@ class ByteRange:
 def read_bytes(file: Path, start: int, size: int) -> bytes:
     """Read up to `size` bytes from `start` on."""
     try:
-        with file.open("rb") as source:
+        with open_file(file) as source:
             source.seek(start)
             return source.read(size)
     except OSError as error:
@@ -85,7 +86,7 @@ def read_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bool
             with _OPEN[byte_range.compression](file, "rb") as decompressed:
                 yield from ((chunk, True) for chunk in iter(partial(decompressed.read, CHUNK), b""))
         else:
-            with file.open("rb") as plain:
+            with open_file(file) as plain:
                 plain.seek(byte_range.start)
                 remaining = byte_range.end - byte_range.start
                 while remaining > 0 and (chunk := plain.read(min(CHUNK, remaining))):
@@ -102,7 +103,7 @@ def _bzip2_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bo
     if start is None:
         return
     # Invariant: `data` begins a stream at the file's offset `start`. A stream's unused bytes begin the next one.
-    with file.open("rb") as source:
+    with open_file(file) as source:
         source.seek(start)
         data = source.read(CHUNK)
         while data:
@@ -122,7 +123,7 @@ def _bzip2_chunks(file: Path, byte_range: ByteRange) -> Iterator[tuple[bytes, bo
 
 def _next_bzip2_stream(file: Path, byte_range: ByteRange) -> int | None:
     """Return the offset of the first bzip2 stream that begins inside the range."""
-    with file.open("rb") as source:
+    with open_file(file) as source:
         source.seek(byte_range.start)
         offset, buffer = byte_range.start, b""
         while offset < byte_range.end and (chunk := source.read(CHUNK)):

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean
+from factgym.core.paths import model_name
 from factgym.core.tasks import Immutable, shared
 from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
@@ -151,7 +152,7 @@ class SentenceModel(Immutable):
 
     def __init__(self, model: Any, *, device: str | None = None, batch_size: int = 32) -> None:
         check_number("batch_size", batch_size)
-        self.source: Any = str(model) if isinstance(model, str | Path) else model
+        self.source: Any = model_name(model, self.option) if isinstance(model, str | Path) else model
         self.device = device
         self.batch_size = batch_size
         self.devices = device.split(",") if device else []

@@ -1,4 +1,4 @@
-"""Documents of a user's folder: Markdown, text and JSONL files, cut into passages of bounded length.
+"""Documents of a user's folder, in the formats of `factgym.corpora.extraction`, cut into passages of bounded length.
 
 Files are turned into blocks (`factgym.corpora.markdown`, `factgym.corpora.plain_text`); blocks become passages, cut
 between paragraphs, else between sentences, else between words. A passage keeps one paragraph, list item (`- …`, `1. …`)
@@ -14,30 +14,38 @@ and hidden files and folders are left out.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from tempfile import SpooledTemporaryFile
 from typing import IO
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
+from factgym.core.paths import kind_of
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.corpus import Passage
-from factgym.corpora.extraction import MODULES, Extractor
-from factgym.corpora.markdown import read_markdown
+from factgym.corpora.extraction import (
+    MARKDOWN,
+    MODULES,
+    READABLE,
+    TABLES,
+    BudgetError,
+    Extractor,
+    ReadingBudget,
+    ReadText,
+    read_document_text,
+)
+from factgym.corpora.http_client import printable
 from factgym.corpora.plain_text import Block, read_plain, title_case
 from factgym.corpora.rows import OnBad, parse_object, type_name
 from factgym.corpora.sentences import sentences
+from factgym.corpora.tables import text_lines
 
-DEFAULT_GLOB = ("**/*.md", "**/*.txt", "**/*.jsonl")
-EXTRACTED_GLOB = (
-    *DEFAULT_GLOB,
-    "**/*.markdown",
-    *(f"**/*{form(suffix)}" for suffix in MODULES for form in (str.lower, str.upper)),
-)
-"""With the documents that `factgym.corpora.extraction` reads."""
+_logger = logging.getLogger(__name__)
 
 MAX_PASSAGE_CHARS = 900
 MAX_FILE_BYTES = 8_000_000
@@ -49,8 +57,8 @@ _MIN_PASSAGE_CHARS = 100
 _SPOOL_BYTES = 32_000_000
 """Texts of a folder that are held in memory; more of them are in a temporary file."""
 
-_MARKDOWN = (".md", ".markdown")
-_EXPECTED = "*.md, *.txt or *.jsonl files with text in UTF-8"
+_EXPECTED = f"files with text in a kind that is read ({', '.join(READABLE)})"
+_OTHER = "of a kind that is not read: give text, Markdown, JSON lines, HTML, CSV, XLSX, DOCX or PDF"
 _SLUG = re.compile(r"[^a-z0-9]+")
 _NAME_SEPARATOR = re.compile(r"[_\s]+|-")
 _NAME_CODE = re.compile(r"\d+[^a-zA-Z]?.*|EX|SB|SC|A|S|K|K\d+|KA|Q", re.I)
@@ -73,10 +81,21 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file that was not read, by its path inside the folder, and why."""
+    """A file that was not read, by its path inside the folder, and why. is_other: it is no document by its name."""
 
     path: str
     reason: str
+    is_other: bool = False
+
+
+def skipped_lines(skipped: Sequence[Skipped], limit: int = 20) -> list[str]:
+    """Return a line for each of the first files that were not read, and one that counts the others by their reasons."""
+    lines = [f"{printable(file.path)[:200]}: {printable(file.reason)[:300]}" for file in skipped[:limit]]
+    if len(skipped) > limit:
+        reasons = Counter(printable(file.reason)[:100] for file in skipped[limit:]).most_common(3)
+        counts = "; ".join(f"{count:,} × {reason}" for reason, count in reasons)
+        lines.append(f"and {len(skipped) - limit:,} more ({counts})")
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +133,10 @@ class _Draft:
 def read_folder(
     path: str | Path,
     *,
-    glob: str | Sequence[str] = DEFAULT_GLOB,
+    glob: str | Sequence[str] | None = None,
     max_passage_chars: int = MAX_PASSAGE_CHARS,
     max_file_bytes: int = MAX_FILE_BYTES,
-    extract: bool = False,
+    budget: ReadingBudget | None = None,
     on_bad: OnBad | None = None,
 ) -> Folder:
     """Return the documents of a folder (or of one file), in the sorted order of their paths, and the skipped files.
@@ -130,7 +149,7 @@ def read_folder(
         glob=glob,
         max_passage_chars=max_passage_chars,
         max_file_bytes=max_file_bytes,
-        extract=extract,
+        budget=budget,
         on_bad=on_bad,
         on_skipped=skipped.append,
     )
@@ -140,116 +159,154 @@ def read_folder(
 def iter_folder(
     path: str | Path,
     *,
-    glob: str | Sequence[str] = DEFAULT_GLOB,
+    glob: str | Sequence[str] | None = None,
     max_passage_chars: int = MAX_PASSAGE_CHARS,
     max_file_bytes: int = MAX_FILE_BYTES,
-    extract: bool = False,
+    budget: ReadingBudget | None = None,
     on_bad: OnBad | None = None,
-    on_skipped: Callable[[Skipped], object] = lambda _: None,
+    on_skipped: Callable[[Skipped], object] | None = None,
 ) -> Iterator[Document]:
     """Yield the documents of a folder (or of one file) one after another, in the sorted order of their paths.
 
     As a title depends on those of all documents, every file is read before the first document is returned; the texts wait
     in a temporary file, and only names are held in memory.
 
-    glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders.
-    max_passage_chars: at least 100. max_file_bytes: larger files are skipped. extract: read HTML, PDF and DOCX (extra
-    `documents`). on_bad: takes the error of a broken JSONL line, which is left out. on_skipped: takes the files that could not
-    be read, all before the first document.
+    glob: patterns over the path inside the folder; `*` stays within one folder, `**/` crosses folders. By default all
+    files that can be read (`READABLE`); the others are skipped. max_passage_chars: at least 100. max_file_bytes: larger
+    files of text are skipped. budget: for all files together; what does not fit is skipped. on_bad: takes the error of a broken JSONL
+    line, which is left out. on_skipped: takes the files that could not be read; by default a warning names them.
     Raises DataError for a missing or empty folder and for a broken JSONL line, ConfigError for a bad limit.
     """
     if max_passage_chars < _MIN_PASSAGE_CHARS or max_file_bytes < 1:
         raise ConfigError(f"max_passage_chars must be at least {_MIN_PASSAGE_CHARS} and max_file_bytes at least 1")
-    root, names = _matching_files(Path(path), (glob,) if isinstance(glob, str) else tuple(glob))
+    root, names, others = _matching_files(Path(path), (glob,) if isinstance(glob, str) else glob)
     drafts: list[_Draft] = []
-    skipped: list[Skipped] = []
+    skipped = [Skipped(name, _OTHER, is_other=True) for name in others]
     with SpooledTemporaryFile(_SPOOL_BYTES) as spool:
-        with Extractor() as extractor:
+        with Extractor(budget) as extractor:
             for name in names:
-                text = _file_text(root, name, max_file_bytes, extractor if extract else None)
-                if isinstance(text, Skipped):
-                    skipped.append(text)
-                    continue
-                is_rows = name.lower().endswith(".jsonl")
-                new_drafts = _jsonl_drafts(name, text, on_bad) if is_rows else [_text_draft(name, text, extract)]
-                readable = [draft.spool(spool) for draft in new_drafts if draft.blocks]
-                drafts += readable
-                if not readable:
-                    skipped.append(Skipped(name, "it holds no text"))
+                read = _file_drafts(root, name, max_file_bytes, extractor, on_bad)
+                new_drafts, reason = _readable_drafts(read, spool)
+                drafts += new_drafts
+                if reason:
+                    skipped.append(Skipped(name, reason))
         if not drafts:
-            expected = (
-                _EXPECTED if glob in (DEFAULT_GLOB, EXTRACTED_GLOB) else f"files matching {glob!r} with text in UTF-8"
-            )
-            reasons = "; ".join(f"{file.path}: {file.reason}" for file in skipped[:3])
-            more = f" and {len(skipped) - 3} more" if len(skipped) > 3 else ""
-            detail = f" (skipped {reasons}{more})" if skipped else ""
+            expected = f"files matching {glob!r} with text" if glob else _EXPECTED
+            detail = f" (skipped {'; '.join(skipped_lines(skipped, 3))})" if skipped else ""
             raise DataError(f"{path}: no document found; expected {expected}{detail}.")
-        for file in skipped:
-            on_skipped(file)
+        if on_skipped is not None:
+            for file in skipped:
+                on_skipped(file)
+        elif skipped:
+            _logger.warning("%s: not read: %s", path, "; ".join(skipped_lines(skipped, 3)))
         spool.seek(0)
         yield from _settle(drafts, spool, max_passage_chars)
 
 
-def _text_draft(name: str, text: str, extract: bool) -> _Draft:
+class _SkippedError(Exception):
+    """A file that is not read; the message says why."""
+
+
+def _readable_drafts(read: Iterable[_Draft], spool: IO[bytes]) -> tuple[list[_Draft], str]:
+    """Return the documents with text of a file, spooled, and why the file or a part of it is left out, else empty."""
+    drafts: list[_Draft] = []
+    try:
+        drafts += (draft.spool(spool) for draft in read if draft.blocks)
+    except BudgetError as error:
+        return drafts, f"in part: {error}" if drafts else str(error)
+    except _SkippedError as error:
+        return drafts, str(error)
+    return drafts, "" if drafts else "it holds no text"
+
+
+def _text_draft(name: str, document: ReadText, is_extracted: bool) -> _Draft:
     """Return the document of a text file, with the title of its first heading or of its name."""
-    suffix = PurePosixPath(name).suffix.lower()
-    is_extracted = extract and suffix in MODULES
-    is_markdown = suffix in _MARKDOWN or (is_extracted and suffix != ".pdf")
-    title, blocks = read_markdown(text) if is_markdown else read_plain(text)
+    suffix, title = PurePosixPath(name).suffix.lower(), document.title
+    is_markdown = suffix in MARKDOWN or (is_extracted and suffix != ".pdf")
     # A file name of several words is a better title than the first line of a plain text.
     if not title or (not is_markdown and len(title_from_name(name).split()) > 2):
         title = title_from_name(name)
     title = title[:MAX_TITLE_CHARS]
-    return _Draft(title, title, tuple(_name_words(name)), tuple(blocks), name, text if is_extracted else "")
+    text = document.text if is_extracted else ""
+    return _Draft(title, title, tuple(_name_words(name)), tuple(document.blocks), name, text)
 
 
-def _matching_files(path: Path, patterns: Sequence[str]) -> tuple[Path, list[str]]:
-    """Return the folder, and the paths inside it (POSIX form, sorted) that match a pattern."""
-    if path.is_file():
-        return path.parent, [path.name]
-    if not path.is_dir():
+def _matching_files(path: Path, patterns: Sequence[str] | None = None) -> tuple[Path, list[str], list[str]]:
+    """Return the folder, and the paths inside it (POSIX form, sorted) that match a pattern, or can be read.
+
+    The last list has the other files, if there are no patterns.
+    """
+    kind = kind_of(path)
+    if kind == "file":
+        return path.parent, [path.name], []
+    if kind is None:
         raise DataError(f"{path}: no such folder; expected a folder of {_EXPECTED}.")
+    if patterns is None:
+        names = sorted(visible_files(path))
+        readable = [name for name in names if name.lower().endswith(READABLE)]
+        return path, readable, sorted({*names}.difference(readable))
     wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     alternatives = (
         "".join(wildcards.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
         for pattern in patterns
     )
     regex = re.compile("|".join(alternatives), re.DOTALL)
-    return path, sorted(name for name in visible_files(path) if regex.fullmatch(name))
+    return path, sorted(name for name in visible_files(path) if regex.fullmatch(name)), []
 
 
-def matching_files(folder: Path, patterns: Sequence[str]) -> list[Path]:
-    """Return the files of a folder that match a pattern, in the order in which they are read."""
-    return [folder / name for name in _matching_files(folder, patterns)[1] if (folder / name).is_file()]
+def document_files(folder: Path) -> tuple[list[Path], list[str]]:
+    """Return the documents of a folder in the order in which they are read, and the names of its other files."""
+    _, names, others = _matching_files(folder)
+    return [folder / name for name in names if (folder / name).is_file()], others
 
 
-def _file_text(root: Path, name: str, max_bytes: int, extract: Extractor | None) -> str | Skipped:
-    """Return the text of one file, or why it is skipped."""
+def _file_text(path: Path, max_bytes: int) -> str:
+    """Return the text of a file. Raises _SkippedError, OSError and UnicodeDecodeError."""
+    size = path.stat().st_size
+    if size > max_bytes:
+        raise _SkippedError(f"{size:,} bytes, over the limit of {max_bytes:,} (max_file_bytes)")
+    text = read_document_text(path)
+    if "\0" in text:
+        raise _SkippedError("a binary file")
+    return text
+
+
+def _file_drafts(
+    root: Path, name: str, max_bytes: int, extractor: Extractor, on_bad: OnBad | None
+) -> Iterator[_Draft]:
+    """Yield the documents of one file. Raises _SkippedError with the reason where it is not read, and BudgetError."""
     path = root / name
+    suffix = path.suffix.lower()
+    extractor.budget.check()
     try:
         if path.is_symlink() and not path.resolve().is_relative_to(root.resolve()):
-            return Skipped(name, "a link that leaves the folder")
+            raise _SkippedError("a link that leaves the folder")
         if not path.is_file():
-            return Skipped(name, "not a regular file")
-        if extract is not None and path.suffix.lower() in MODULES:
-            return extract(path)
-        size = path.stat().st_size
-        if size > max_bytes:
-            return Skipped(name, f"{size:,} bytes, over the limit of {max_bytes:,} (max_file_bytes)")
-        raw = path.read_bytes()[:max_bytes]
+            raise _SkippedError("not a regular file")
+        if suffix in MODULES:
+            yield _text_draft(name, extractor(path), True)
+            return
+        text = _file_text(path, max_bytes)
+        if suffix in TABLES:
+            extractor.budget.take(text)
+            lines = tuple(f"- {line}" for line in text_lines(text, name))
+            extractor.budget.take("\n".join(lines))
+            yield _text_draft(name, ReadText(text, "", [Block((), lines)] if lines else []), True)
+            return
+        if suffix not in (".jsonl", ".ndjson"):
+            yield _text_draft(name, extractor(path, text), False)
+            return
     except OSError as error:
-        return Skipped(name, f"cannot be read ({error.strerror or type(error).__name__})")
-    except DataError as error:
-        return Skipped(name, str(error))
-    if b"\0" in raw:
-        return Skipped(name, "a binary file")
-    try:
-        return raw.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+        reason = f"cannot be read ({error.strerror or type(error).__name__})"
+        raise _SkippedError(reason) from None
     except UnicodeDecodeError as error:
-        return Skipped(name, f"not UTF-8 at byte {error.start}: convert it to UTF-8")
+        raise _SkippedError(f"not UTF-8 at byte {error.start}: convert it to UTF-8") from None
+    except (DataError, MissingExtraError) as error:
+        raise error if isinstance(error, BudgetError) else _SkippedError(str(error)) from None
+    yield from _jsonl_drafts(name, text, extractor.budget, on_bad)
 
 
-def _jsonl_drafts(name: str, text: str, on_bad: OnBad | None) -> Iterator[_Draft]:
+def _jsonl_drafts(name: str, text: str, budget: ReadingBudget, on_bad: OnBad | None) -> Iterator[_Draft]:
     """Yield the documents of JSON lines: `{"id": …, "title": …, "text": …}`, or `contents` as Pyserini writes it.
 
     Raises DataError with the file and the line for anything that is not an object with a text, or gives it to `on_bad`.
@@ -258,6 +315,8 @@ def _jsonl_drafts(name: str, text: str, on_bad: OnBad | None) -> Iterator[_Draft
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
+        budget.check()
+        budget.take(line)
         try:
             draft = _jsonl_draft(name, number, line)
             if draft.id in lines:
@@ -305,13 +364,15 @@ def _settle(drafts: Sequence[_Draft], spool: IO[bytes], max_chars: int) -> Itera
     namesakes: dict[str, list[tuple[str, ...]]] = {}
     for draft in drafts:
         namesakes.setdefault(draft.title.casefold(), []).append(draft.name_words)
+    common_words = {folded: set.intersection(*map(set, words)) for folded, words in namesakes.items()}
     ids, titles = UniqueNames(), UniqueNames()
     for head in drafts:
         draft = head.restore(spool.readline())
         title, folded = draft.title, draft.title.casefold()
         if len(namesakes[folded]) > 1:
-            common = set.intersection(*map(set, namesakes[folded]))
-            words = [word for word in draft.name_words if word not in common and word.casefold() not in folded]
+            words = [
+                word for word in draft.name_words if word not in common_words[folded] and word.casefold() not in folded
+            ]
             title = f"{title} ({' '.join(words[:6])})" if words else title
         document = make_document(ids.take(slug(draft.id)), titles.take(title), draft.blocks, max_chars)
         yield replace(document, path=draft.path, text=draft.text)
@@ -353,15 +414,16 @@ class UniqueNames:
 
     def __init__(self, separator: str = "-", fold: Callable[[str], str] = str.lower) -> None:
         self._separator, self._fold = separator, fold
-        self._used: set[str] = set()
+        self._used: dict[str, int] = {}
 
     def take(self, base: str) -> str:
         """Return `base`, or `base-2`, `base-3` … where it is taken."""
-        number, name = 1, base
-        while self._fold(name) in self._used:
-            number += 1
-            name = f"{base}{self._separator}{number}"
-        self._used.add(self._fold(name))
+        # The numbers up to that of a name are taken, so that the next search begins there.
+        folded, name = self._fold(base), base
+        while (key := self._fold(name)) in self._used:
+            self._used[folded] += 1
+            name = f"{base}{self._separator}{self._used[folded]}"
+        self._used[key] = 1
         return name
 
 

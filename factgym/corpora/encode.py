@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.locks import lock
+from factgym.core.processes import lock
 from factgym.corpora.corpus import Passage
 from factgym.corpora.dense import Encoder, encoder_name
 from factgym.corpora.late import LATE, STARTS, LateEncoder

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from urllib.parse import SplitResult, urlsplit
 
 from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.paths import is_host
 from factgym.core.strict_json import clean_text
 
 POSTGRES = "postgresql://"
@@ -44,7 +45,7 @@ def server_address(url: str) -> SplitResult:
     """Return the parts of a server's address; a final `/retrieve` is left out. Raises ConfigError for any other text."""
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and is_host(parts.hostname or "") and parts.port != 0
     except ValueError:
         is_valid = False
     if not is_valid or parts.query or parts.fragment or "@" in parts.netloc or not url.isprintable() or " " in url:

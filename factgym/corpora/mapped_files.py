@@ -26,7 +26,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, PathError
+from factgym.core.paths import is_file, open_file, read_bytes
 from factgym.corpora.cooccurrence.store import page_sums
 
 Array = NDArray[Any]
@@ -62,7 +63,7 @@ class MappedArray:
     def __init__(self, path: Path, record: FileRecord, sums: Array, rebuild: str) -> None:
         self.path, self.rebuild = path, rebuild
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 actual = os.fstat(file.fileno()).st_size
                 if actual != record.bytes:
                     problem = "cut off" if actual < record.bytes else "longer than it should be"
@@ -171,9 +172,9 @@ class MappedFolder:
         """Return the manifest after checks of kind, version and checksum, in that order: each has its own message."""
         path = self.path / MANIFEST
         try:
-            manifest = json.loads(path.read_bytes())
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}). {self.rebuild}") from None
+            manifest = json.loads(read_bytes(path))
+        except PathError as error:
+            raise DataError(f"{error}. {self.rebuild}") from None
         except (ValueError, RecursionError):
             raise DataError(f"{path} is damaged: it is no JSON. {self.rebuild}") from None
         if not isinstance(manifest, dict) or manifest.get("kind") != kind:
@@ -188,9 +189,9 @@ class MappedFolder:
     def _read_sums(self, digest: str) -> Array:
         path = self.path / PAGE_SUMS
         try:
-            raw = path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}). {self.rebuild}") from None
+            raw = read_bytes(path)
+        except PathError as error:
+            raise DataError(f"{error}. {self.rebuild}") from None
         if hashlib.sha256(raw).hexdigest() != digest:
             raise DataError(f"{path} is damaged or cut off: its checksum does not hold. {self.rebuild}")
         pages = sum(-(-record.bytes >> PAGE_BITS) for record in self.records.values())
@@ -200,8 +201,8 @@ class MappedFolder:
 def is_mapped_folder(path: Path) -> bool:
     """Whether the folder has a manifest or page sums of ours, whatever their state."""
     try:
-        return (path / PAGE_SUMS).is_file() or b'"factgym-' in (path / MANIFEST).read_bytes()[:64]
-    except OSError:
+        return is_file(path / PAGE_SUMS) or b'"factgym-' in read_bytes(path / MANIFEST)[:64]
+    except PathError:
         return False
 
 

@@ -12,7 +12,8 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from factgym.corpora.plain_text import Block
+from factgym.corpora.plain_text import Block, BlockBuilder
+from factgym.corpora.tables import Cell, row_lines
 
 LOST_TEXT = "[…]"
 """The mark of text that a reader had to drop out of a sentence (a template variable, say)."""
@@ -26,6 +27,8 @@ _FOOTNOTE = re.compile(r"\[\^[^\]\s]{1,50}\]")
 _STRAY_EMPHASIS = re.compile(r"\*{2,}|(?<!\w)_{2,}(?!\w)")
 _LIQUID = re.compile(r"\{%-?([^{}]{0,300}?)-?%\}|\{\{[^{}]{0,300}\}\}")
 _LIQUID_TARGET = re.compile(r"\]\([^()\[\]{}\n]{0,200}\{[{%][^{}\n]{0,300}[}%]\}[^()\[\]{}\n]{0,200}\)")
+_BREAK = re.compile(r"<(?:br|/?(?:td|th|tr|li|p|div|dt|dd))\b", re.I)
+"""Tags between whose texts a page has a gap."""
 _QUOTED = re.compile(r"[\"']([\w .#-]{1,80})[\"']")
 _SILENT_TAGS = (
     *("if", "unless", "else", "end", "raw", "include", "capture"),
@@ -43,11 +46,11 @@ def _parser() -> MarkdownIt:
 def read_markdown(text: str) -> tuple[str, list[Block]]:
     """Return the title (front matter, else the first top heading, else empty) and the blocks of a Markdown text."""
     title, body = split_front_matter(text)
-    builder = _BlockBuilder()
+    reader = _TokenReader()
     for token in _parser().parse(_without_templates(_COMMENT.sub("", body).expandtabs(4))):
-        builder.add(token)
-    builder.close_block()
-    return plain_inline(title) or builder.title, builder.blocks
+        reader.add(token)
+    reader.builder.close()
+    return plain_inline(title) or reader.builder.title, reader.builder.blocks
 
 
 def plain_inline(text: str) -> str:
@@ -90,24 +93,21 @@ def _inline_text(token: Token) -> str:
         if child.type in ("softbreak", "hardbreak"):
             parts.append(" ")
         elif child.type == "html_inline":
-            parts.append(" " if child.content.lower().startswith("<br") else "")
+            parts.append(" " if _BREAK.match(child.content) else "")
         elif child.type != "image":
             parts.append(child.content)
     # Emphasis that CommonMark does not accept ("**Word: **") is emphasis all the same.
     return " ".join(_STRAY_EMPHASIS.sub("", _FOOTNOTE.sub("", "".join(parts))).split())
 
 
-class _BlockBuilder:
-    """Collects the blocks of a stream of markdown-it's tokens."""
+class _TokenReader:
+    """Reads the stream of markdown-it's tokens."""
 
     def __init__(self) -> None:
-        self.title = ""
-        self.blocks: list[Block] = []
-        self._path: list[tuple[int, str]] = []
-        self._paragraphs: list[str] = []
+        self.builder = BlockBuilder(is_complete=False)  # passages of Markdown stay those of published certificates
         self._heading_level = 0
         self._item_mark = ""
-        self._header: list[str] = []
+        self._rows: list[list[Cell]] = []
         self._cells: list[str] | None = None
 
     def add(self, token: Token) -> None:
@@ -117,41 +117,29 @@ class _BlockBuilder:
         if kind == "inline":
             self._add_inline(_inline_text(token))
         elif kind == "heading_open":
-            self.close_block()
             self._heading_level = int(token.tag[1])
         elif kind == "list_item_open":
             self._item_mark = f"{token.info}{token.markup} " if token.info else "- "
         elif kind == "list_item_close":
             self._item_mark = ""
         elif kind == "fence":
-            self._paragraphs += [f"    {line.strip()}" for line in token.content.split("\n") if line.strip()]
+            self.builder.paragraphs(f"    {line.strip()}" for line in token.content.split("\n") if line.strip())
         elif kind == "tr_open":
             self._cells = []
         elif kind == "tr_close":
-            cells, self._cells = self._cells or [], None
-            named = zip(self._header, cells, strict=False)
-            labelled = [f"{name}: {cell}" if name else cell for name, cell in named if cell]
-            self._paragraphs += ["- " + "; ".join(labelled)] if labelled else []
-            self._header = self._header or cells  # the first row of a table
+            self._rows.append([Cell(text, header=not self._rows) for text in self._cells or []])
+            self._cells = None
         elif kind == "table_close":
-            self._header = []
+            self.builder.paragraphs(f"- {line}" for line in row_lines(self._rows))
+            self._rows = []
 
     def _add_inline(self, text: str) -> None:
         """Take the text of an inline token as a heading, a table cell or a paragraph, by what is open."""
         if self._heading_level:
-            self._path = [entry for entry in self._path if entry[0] < self._heading_level]
-            self._path.append((self._heading_level, text))
-            if self._heading_level == 1 and not self.title:
-                self.title = text
+            self.builder.heading(self._heading_level, text)
             self._heading_level = 0
         elif self._cells is not None:
             self._cells.append(text)
         elif text:
-            self._paragraphs.append(self._item_mark + text)
+            self.builder.paragraphs([self._item_mark + text])
             self._item_mark = ""
-
-    def close_block(self) -> None:
-        """End the block under the current heading."""
-        if self._paragraphs:
-            self.blocks.append(Block(tuple(name for _, name in self._path if name), tuple(self._paragraphs)))
-        self._paragraphs = []

@@ -70,7 +70,12 @@ _PRONOUN = re.compile(r"(?<=\bno\s)one|(?<=\b(?:any|the)\s)one|one(?=\s(?:of|ano
 
 def value_terms(text: str) -> list[str]:
     """Return the `terms` of a text in order, with numbers and dates as values; these terms begin with a digit."""
-    return terms(_VALUE.sub(_value, text))
+    return terms(fold_values(text))
+
+
+def fold_values(text: str) -> str:
+    """Return the text with its numbers and dates as values."""
+    return _VALUE.sub(_value, text)
 
 
 def parse_number(text: str) -> Decimal:

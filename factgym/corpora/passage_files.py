@@ -25,12 +25,12 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import exists
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.cooccurrence.sources import Article, Source, is_dump_name
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import (
-    EXTRACTED_GLOB,
     MAX_PASSAGE_CHARS,
     Document,
     Skipped,
@@ -38,7 +38,7 @@ from factgym.corpora.documents import (
     iter_folder,
     make_document,
 )
-from factgym.corpora.extraction import MODULES
+from factgym.corpora.extraction import READABLE, TABLES, ReadingBudget
 from factgym.corpora.rows import COLUMNAR, PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
 from factgym.corpora.web_pages import MAX_URL_CHARS, evidence_id, host_of, windows
 from factgym.corpora.wikitext import read_wikitext
@@ -115,10 +115,13 @@ def no_article(path: Path) -> DataError:
 
 
 def read_texts(
-    path: Path, on_bad: OnBad | None = None, on_skipped: Callable[[Skipped], object] = lambda _: None
+    path: Path,
+    on_bad: OnBad | None = None,
+    on_skipped: Callable[[Skipped], object] | None = None,
+    budget: ReadingBudget | None = None,
 ) -> Iterator[Document]:
     """Yield the documents of a folder of texts, or of one file, HTML, PDF and DOCX included, one after another."""
-    return iter_folder(path, glob=EXTRACTED_GLOB, extract=True, on_bad=on_bad, on_skipped=on_skipped)
+    return iter_folder(path, budget=budget, on_bad=on_bad, on_skipped=on_skipped)
 
 
 def row_files(path: Path, layout: str = AUTO) -> list[Path]:
@@ -126,7 +129,7 @@ def row_files(path: Path, layout: str = AUTO) -> list[Path]:
 
     Raises ConfigError for a path that does not exist or an unknown layout.
     """
-    if not path.exists():
+    if not exists(path):
         raise ConfigError(f"{path} does not exist: give a file or folder of passages")
     if layout in (FOLDER, DUMP):
         return []
@@ -135,13 +138,20 @@ def row_files(path: Path, layout: str = AUTO) -> list[Path]:
     if dump_files(path, layout):
         return []
     if path.is_file():
-        return [path] if suffix_of(path) in _ROW_SUFFIXES else []
+        return [path] if suffix_of(path) in _ROW_SUFFIXES and not (layout == AUTO and _is_table(path)) else []
     files = sorted(file for name in visible_files(path) if (file := path / name).is_file())
-    if any(file.suffix.lower() in (".md", ".markdown", ".txt", *MODULES) for file in files):
+    if any(file.suffix.lower() in {*READABLE}.difference(_ROW_SUFFIXES) for file in files):
         return []
     # Beside the tables of a data set that `datasets` saved are its description and state in JSON.
     tables = [file for file in files if file.suffix.lower() == ".arrow"]
-    return tables or [file for file in files if suffix_of(file) in _ROW_SUFFIXES]
+    files = tables or [file for file in files if suffix_of(file) in _ROW_SUFFIXES]
+    return [] if files and layout == AUTO and all(map(_is_table, files)) else files
+
+
+def _is_table(file: Path) -> bool:
+    """Whether a file is a table without a column of texts, which is read as a document."""
+    row = next(read_rows(file, on_bad=lambda _: None), None) if file.suffix.lower() in TABLES else None
+    return row is not None and not any(layout.fits(row) for layout in LAYOUTS.values())
 
 
 def row_passages(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -39,6 +40,56 @@ class Block:
 
     path: tuple[str, ...]
     paragraphs: tuple[str, ...]
+
+
+class BlockBuilder:
+    """Collects headings and paragraphs in order as blocks.
+
+    Attributes:
+        title: Of the document: as given, else its first heading of level 1.
+        is_complete: Whether a heading that no passage shows in its title, as nothing is below it, becomes a paragraph.
+        blocks: Those that are complete.
+        lines: Headings and paragraphs as text.
+    """
+
+    def __init__(self, title: str = "", *, is_complete: bool = True) -> None:
+        self.title = title
+        self._is_complete = is_complete
+        self.blocks: list[Block] = []
+        self.lines: list[str] = []
+        self._path: list[tuple[int, str]] = []
+        self._shown: set[str] = set()  # headings in the title of a passage
+        self._paragraphs: list[str] = []
+
+    def heading(self, level: int, text: str) -> None:
+        """Begin a section."""
+        self.close(level)
+        self._path.append((level, text))
+        self.lines.append(text)
+        if level == 1 and not self.title:
+            self.title = text
+
+    def paragraphs(self, texts: Iterable[str]) -> None:
+        """Add paragraphs, list items or rows of a table to the section."""
+        before = len(self._paragraphs)
+        self._paragraphs.extend(texts)
+        self.lines += self._paragraphs[before:]
+
+    def close(self, level: int = 1) -> None:
+        """End the block under the current heading, and the sections down to a level."""
+        self._close_block()
+        while self._path and self._path[-1][0] >= level:
+            _, name = self._path.pop()
+            if self._is_complete and name and name not in self._shown:
+                self._paragraphs.append(name)
+                self._close_block()
+
+    def _close_block(self) -> None:
+        if self._paragraphs:
+            names = [name for _, name in self._path if name]
+            self._shown.update(names[-2:], [self.title])
+            self.blocks.append(Block(tuple(names), tuple(self._paragraphs)))
+        self._paragraphs = []
 
 
 def _without_furniture(lines: list[str]) -> list[str]:

@@ -166,10 +166,8 @@ def _not_utf8(location: str, byte: int, column: int) -> DataError:
 
 def _decoded_chunks(file: Path, on_bytes: OnBytes | None, errors: str) -> Iterator[str]:
     """Yield the text of a file, chunk by chunk."""
-    try:
-        file_range = ByteRange(0, file.stat().st_size, detect_compression(file))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    compression = detect_compression(file)
+    file_range = ByteRange(0, file.stat().st_size, compression)
     decoder = codecs.getincrementaldecoder("utf-8-sig")(errors)
     # For errors: the offset of the next chunk, and number and offset of the line that it continues.
     offset, line, line_start = 0, 1, 0

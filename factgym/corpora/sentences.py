@@ -84,7 +84,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     for line in text.splitlines(keepends=True):
         stripped = line.strip()
         if start < at and not _continues(previous, stripped):
-            yield start, at
+            if previous:  # an empty line is a block of its own, without a sentence
+                yield start, at
             start = at
         at += len(line)
         previous = stripped

@@ -18,6 +18,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
+from factgym.text.languages import UNSPACED
+from factgym.text.visible import INVISIBLE, LINE_END_HYPHEN
+
 MAX_QUERY_CHARS = 16_384
 """Characters of a query that are read; the rest is ignored."""
 
@@ -48,6 +51,8 @@ _ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in m
 _MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
 """Long runs of possible combining marks (the two half-width sound marks become such)."""
 
+_UNSEEN = re.compile(f"{INVISIBLE.pattern}|{LINE_END_HYPHEN.pattern}")
+_UNSPACED_RUN = re.compile(f"{UNSPACED.pattern}+")
 _SAFE_LENGTH = 1024
 _NOT_SPACE = re.compile(r"\S+")
 _UNCHANGED = r"\x00-\x7f‘’“”–—•§€£"
@@ -114,10 +119,22 @@ def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) ->
     # A part of a folded text is folded too (normal forms are closed under substrings) but for a space at its ends.
     if at >= 0 and _fold_source(text) == text and quote and quote[0] != " " != quote[-1]:
         return at, at + len(quote)
-    if start == 0 and end is None:
-        return find_folded(fold(quote), text)
-    located = find_folded(fold(quote), text[start:end])
+    part = text[start:end]
+    located = find_folded(fold(quote), part)
+    if located is None and (_UNSEEN.search(part) or _UNSEEN.search(quote)):
+        seen = [position for gap in _seen(part) for position in range(*gap)]
+        match = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
+        located = match and (seen[match[0]], seen[match[1] - 1] + 1)
     return located and (start + located[0], start + located[1])
+
+
+def _seen(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of what a reader sees: without soft hyphens and the like, and hyphens at the ends of lines."""
+    position = 0
+    for match in _UNSEEN.finditer(text):
+        yield position, match.start()
+        position = match.end()
+    yield position, len(text)
 
 
 def find_folded(folded_quote: str, text: str) -> tuple[int, int] | None:
@@ -149,11 +166,25 @@ def terms(text: str) -> list[str]:
     # Almost every English text takes the second path, by a translation table, which gives the same words sooner.
     if not text.isascii() or _DECIMAL_POINT in text:
         words = [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
+        if UNSPACED.search(text):
+            words = [part for word in words for part in _parts(word)]
     else:
         if _GROUPED_NUMBER.search(text):
             text = _GROUPING.sub(lambda mark: _DECIMAL_POINT if mark.group() == "." else "", text)
         words = text.translate(_ASCII_WORDS).split()
     return [word for word in words if word not in STOP_WORDS]
+
+
+def _parts(word: str) -> Iterator[str]:
+    """Yield a word, and of a script without spaces its pairs of neighbouring letters (as Lucene's CJKBigramFilter)."""
+    position = 0
+    for match in _UNSPACED_RUN.finditer(word):
+        if match.start() > position:
+            yield word[position : match.start()]
+        run, position = match[0], match.end()
+        yield from (run[n : n + 2] for n in range(max(1, len(run) - 1)))
+    if position < len(word):
+        yield word[position:]
 
 
 def query_terms(query: str) -> list[str]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.paths import exists, is_file, list_folder, user_path
 from factgym.core.tasks import shared
 from factgym.corpora.rows import SUFFIXES, Row, read_rows, stem_of
 from factgym.datasets.base import (
@@ -111,13 +112,13 @@ class BenchmarkClaims(Records[AttributionClaim]):
     """
 
     def __init__(self, name: str, path: str | Path) -> None:
-        self.name, self.path = name, Path(path)
+        self.name, self.path = name, user_path(path)
         digest = hashlib.sha256(f"attribution-{_VERSION}:{name}".encode())
         claims: list[AttributionClaim] = []
         files: list[Path] = []
         skipped: list[Path] = []
-        file = self.path if self.path.is_file() else benchmark_file(name, self.path)
-        candidates = [file] if file else sorted(f for f in self.path.iterdir() if f.is_file() and f.suffix in SUFFIXES)
+        file = self.path if is_file(self.path) else benchmark_file(name, self.path)
+        candidates = [file] if file else [f for f in list_folder(self.path) if f.is_file() and f.suffix in SUFFIXES]
         if not candidates:
             raise DataError(f"{self.path}: a folder without {', '.join(SUFFIXES)} files. Give one that {_FORMATS}.")
         for candidate in candidates:
@@ -149,8 +150,8 @@ def read_benchmark(name: str, path: str | Path) -> BenchmarkClaims:
     for an unknown benchmark or a path that does not exist, DataError for content that is unusable.
     """
     check_benchmark(name, BENCHMARKS)
-    path = Path(path)
-    if not path.exists():
+    path = user_path(path)
+    if not exists(path):
         raise ConfigError(f"{path} does not exist: give a file or folder that {_FORMATS}")
     return shared(("attribution", name, path.resolve()), lambda: BenchmarkClaims(name, path))
 

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.paths import kind_of, user_path
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.rows import Row, Values, read_rows
@@ -195,10 +196,11 @@ def read_fact_checks(path: str | Path, split: str = "dev", *, strict: bool = Tru
     path: a file (`split` is then only its name), a folder with `<split>.json`, or a folder that holds such a folder
     as `averitec` or `data`. Raises ConfigError where there is no such file, DataError for content that is unusable.
     """
-    path = Path(path)
-    if path.is_file():
+    path = user_path(path)
+    kind = kind_of(path)
+    if kind == "file":
         return _shared_checks(str(path.resolve()), split, strict)
-    if not path.is_dir():
+    if kind is None:
         raise ConfigError(f"{path} does not exist. {_EXPECTED}")
     if not re.fullmatch(r"[\w.-]{1,64}", split):
         raise ConfigError(f"{split[:64]!r} is no name of a split: use letters, digits, '_', '-' and '.'")

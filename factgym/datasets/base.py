@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar, overload
 
 from factgym.core.apportion import apportion
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import kind_of, user_path
 from factgym.core.tasks import Immutable
 from factgym.corpora.rows import Row
 
@@ -79,10 +80,11 @@ def locate_file(
     that are searched without `split`. Raises ConfigError for a path or split that does not exist, DataError that lists
     the files it looked for.
     """
-    path = Path(path)
-    if path.is_file():
+    path = user_path(path)
+    kind = kind_of(path)
+    if kind == "file":
         return path
-    if not path.exists():
+    if kind is None:
         raise ConfigError(f"{path} does not exist: give a file or folder of {records}")
     if data_set is None:
         raise ConfigError(f"{path} is a folder: name the file of {records} itself, or a benchmark")

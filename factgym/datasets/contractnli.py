@@ -20,6 +20,7 @@ from typing import Any, overload
 from urllib.parse import unquote
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import is_folder, user_path
 from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
@@ -103,7 +104,8 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
     def __init__(
         self, path: str | Path, *, split: str = "dev", seed: int = 0, named: bool = False, balanced: bool = False
     ) -> None:
-        file = Path(path) / f"{split}.json" if Path(path).is_dir() else Path(path)
+        path = user_path(path)
+        file = path / f"{split}.json" if is_folder(path) else path
         rows = list(read_rows(file, suffixes=None))
         raw = rows[0].values if len(rows) == 1 else {}
         if not isinstance(raw.get("documents"), list) or not isinstance(raw.get("labels"), dict):

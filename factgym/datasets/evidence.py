@@ -27,6 +27,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import is_folder, open_file, refusals
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
@@ -321,12 +322,9 @@ class FolderStore(KnowledgeStore):
         if not self._fingerprint:
             digest = hashlib.sha256(f"{self.kind}-1:{self.max_chars}:{MAX_PASSAGES}".encode())
             for name, file in self._files.items():
-                try:
-                    with file.open("rb") as stream:
-                        head = hashlib.sha256(stream.read(HEAD_BYTES)).hexdigest()
-                    digest.update(json.dumps([name, file.stat().st_size, head]).encode())
-                except OSError as error:
-                    raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+                with open_file(file) as stream:
+                    head = hashlib.sha256(stream.read(HEAD_BYTES)).hexdigest()
+                digest.update(json.dumps([name, file.stat().st_size, head]).encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
@@ -380,36 +378,33 @@ def claim_name(claim: ClaimKey) -> str:
 
 def _pages(file: Path, counts: Counter[str]) -> Iterator[tuple[str, list[str], dt.date | None]]:
     """Yield (address, sentences, day) of each line that is a page."""
-    try:
-        with file.open("rb") as stream:
-            while raw := stream.readline(MAX_LINE_BYTES + 1):
-                if len(raw) > MAX_LINE_BYTES:
-                    counts["long_lines"] += 1
-                    while raw and not raw.endswith(b"\n"):
-                        raw = stream.readline(MAX_LINE_BYTES + 1)
-                    continue
-                if not raw.strip():
-                    continue
-                try:
-                    values = parse_line(raw, "").values
-                except DataError:
-                    values = {}
-                content, url = values.get("url2text"), values.get("url")
-                if not isinstance(content, list | str):
-                    counts["broken_lines"] += 1
-                    continue
-                entries = [content] if isinstance(content, str) else content
-                texts = [entry for entry in entries if isinstance(entry, str)]
-                counts["bad_sentences"] += len(entries) - len(texts)
-                counts["pages"] += 1
-                yield url if isinstance(url, str) else "", texts, parse_claim_date(values.get("date"))
-    except OSError as error:
-        raise DataError(f"{file}: cannot be read ({error.strerror}).") from None
+    with open_file(file) as stream, refusals(file):
+        while raw := stream.readline(MAX_LINE_BYTES + 1):
+            if len(raw) > MAX_LINE_BYTES:
+                counts["long_lines"] += 1
+                while raw and not raw.endswith(b"\n"):
+                    raw = stream.readline(MAX_LINE_BYTES + 1)
+                continue
+            if not raw.strip():
+                continue
+            try:
+                values = parse_line(raw, "").values
+            except DataError:
+                values = {}
+            content, url = values.get("url2text"), values.get("url")
+            if not isinstance(content, list | str):
+                counts["broken_lines"] += 1
+                continue
+            entries = [content] if isinstance(content, str) else content
+            texts = [entry for entry in entries if isinstance(entry, str)]
+            counts["bad_sentences"] += len(entries) - len(texts)
+            counts["pages"] += 1
+            yield url if isinstance(url, str) else "", texts, parse_claim_date(values.get("date"))
 
 
 def _claim_files(path: Path, split: str) -> tuple[Path, dict[str, Path]]:
     """Return the folder of a split and its files by claim, numbers in their order first."""
-    if not path.is_dir():
+    if not is_folder(path):
         raise ConfigError(f"{path} is no folder: give the unpacked knowledge store, {_LAYOUT}")
     if Path(split).name != split or split in (".", ".."):
         raise ConfigError(f"{split[:64]!r} is no name of a split")

@@ -5,6 +5,9 @@ To add an environment: a file here, `toy.py` is the shortest example, and an ent
 
 from factgym.core.registry import register
 
+_VERSION = 2
+"""Of all environments: the delimiters around untrusted text, and with them every observation, changed together."""
+
 
 def _register(entry_point: str, agents: str, fixed: str, *entries: tuple[str, str, dict[str, object]]) -> None:
     """Register the environments of a class. fixed: settings that callers cannot override. entries: id, summary, settings."""
@@ -13,6 +16,7 @@ def _register(entry_point: str, agents: str, fixed: str, *entries: tuple[str, st
             name,
             f"factgym.envs.{entry_point}",
             summary,
+            version=_VERSION,
             kwargs=settings,
             fixed=frozenset(fixed.split()),
             agents=f"factgym.envs.{agents}",

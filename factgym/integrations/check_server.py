@@ -13,19 +13,16 @@ runs no scripts.
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import hmac
-import json
 import logging
 import secrets
 import threading
 from collections.abc import Coroutine, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import factgym
 from factgym.agents.rollout.engine import RunAbortedError
@@ -35,25 +32,18 @@ from factgym.check.checker import CheckedAnswer, Checker
 from factgym.check.report import page_values, to_dict
 from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
 from factgym.core.strict_json import clean_text
-from factgym.integrations.frameworks import MIN_TOKEN_CHARS, framework_import, is_loopback
-from factgym.integrations.retrieval import read_body
+from factgym.integrations.frameworks import Shell, framework_import
+from factgym.integrations.serving import Guard, read_model, refuse
 
 with framework_import("check server", "serve", "starlette", "uvicorn"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.middleware import Middleware
-    from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
     from starlette.requests import Request
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-__all__ = ["MIN_TOKEN_CHARS", "CheckLimits", "CheckRequest", "CheckServer", "is_loopback"]
+__all__ = ["CheckLimits", "CheckRequest", "CheckServer"]
 
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
 _POLICY = STATIC_POLICY.replace("form-action 'none'", "form-action 'self'")
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -111,21 +101,17 @@ class _LoopThread:
 class CheckServer:
     """The application; `app` is an ASGI application.
 
-    checkers: label -> checker of the documents that are offered under it. token: a secret that every request has to
-    bring, as `Authorization: Bearer` or as the password of HTTP's basic authentication; without one only requests to
-    this machine's own addresses are answered, so that no foreign page reaches the server by a name of its own (DNS
-    rebinding). Raises ConfigError without checkers, and for a token of less than `MIN_TOKEN_CHARS`.
+    checkers: label -> checker of the documents that are offered under it. shell: rights of requests; the token is also
+    taken as the password of HTTP's basic authentication. Raises ConfigError without checkers.
     """
 
     def __init__(
-        self, checkers: Mapping[str, Checker], *, limits: CheckLimits | None = None, token: str | None = None
+        self, checkers: Mapping[str, Checker], *, limits: CheckLimits | None = None, shell: Shell | None = None
     ) -> None:
         if not checkers:
             raise ConfigError("a check server needs documents")
-        if token is not None and len(token) < MIN_TOKEN_CHARS:
-            raise ConfigError(f"the token has {len(token)} characters; {MIN_TOKEN_CHARS} or more are needed")
         self.limits = limits or CheckLimits()
-        self._checkers, self._token = dict(checkers), token
+        self._checkers = dict(checkers)
         self._worker = _LoopThread()
         self._running = asyncio.Semaphore(self.limits.max_running)
         self._active = 0
@@ -137,29 +123,19 @@ class CheckServer:
             Route("/check", self._post_check, methods=["POST"]),
             Route("/health", self._get_health, methods=["GET"]),
         ]
-        self.app = Starlette(
-            routes=routes,
-            middleware=[Middleware(BaseHTTPMiddleware, dispatch=self._guard)],
-            exception_handlers={HTTPException: self._refuse},
+        self.app = Guard(
+            Starlette(routes=routes, exception_handlers={HTTPException: refuse}),
+            shell or Shell(),
+            max_body_bytes=self.limits.max_body_bytes,
+            policy="frame-ancestors 'none'",
+            asks_password=True,
         )
-
-    async def _guard(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        """Refuse foreign hosts or a wrong token, and set the headers of every answer."""
-        if self._token is not None:
-            if not hmac.compare_digest(_credential(request.headers.get("authorization", "")), self._token.encode()):
-                detail = {"detail": "The token is missing or wrong: send it as 'Authorization: Bearer TOKEN'."}
-                return JSONResponse(detail, 401, {"WWW-Authenticate": 'Basic realm="factgym"', **_HEADERS})
-        elif not is_loopback(_host_name(request.headers.get("host", ""))):
-            return JSONResponse({"detail": "This server answers under 127.0.0.1 and localhost."}, 421, _HEADERS)
-        response = await call_next(request)
-        response.headers.update(_HEADERS)
-        return response
 
     async def _get_page(self, request: Request) -> Response:
         return HTMLResponse(self._page())
 
     async def _post_page(self, request: Request) -> Response:
-        form = parse_qs((await read_body(request, self.limits.max_body_bytes)).decode("utf-8", "replace"))
+        form = parse_qs((await request.body()).decode("utf-8", "replace"))
         values = {name: clean_text(entries[0]) for name, entries in form.items()}
         if not hmac.compare_digest(values.get("key", "").encode(), self._form_key.encode()):
             return HTMLResponse(self._page(values, problem="This form is out of date: send it again."), 403)
@@ -180,16 +156,7 @@ class CheckServer:
         # A page of another site cannot send this type without asking first, which is never answered.
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise HTTPException(415, "The body must be of type application/json.")
-        try:
-            values = json.loads(await read_body(request, self.limits.max_body_bytes))
-            parsed = CheckRequest.model_validate(values)
-        except ValidationError as error:
-            fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            name = ".".join(map(str, fault["loc"]))[:80] or "the body"
-            raise HTTPException(422, f"{name}: {fault['msg']}.") from None
-        except (ValueError, RecursionError):
-            raise HTTPException(400, "The body is no JSON.") from None
-        checker, answer = self._checked_request(parsed)
+        checker, answer = self._checked_request(await read_model(request, CheckRequest))
         return JSONResponse(to_dict([await self._check(checker, answer)], checker))
 
     async def _get_health(self, request: Request) -> Response:
@@ -205,9 +172,6 @@ class CheckServer:
         return JSONResponse(
             {"status": "ok", "server": server, "agent": agent, "documents": documents, "limits": asdict(self.limits)}
         )
-
-    async def _refuse(self, request: Request, error: Any) -> Response:
-        return JSONResponse({"detail": error.detail}, error.status_code, error.headers)
 
     def _checked_request(self, request: CheckRequest) -> tuple[Checker, Answer]:
         """Return checker and answer of a request. Raises HTTPException with status 422."""
@@ -272,24 +236,3 @@ class CheckServer:
             "result": result,
         }
         return fill_template("check_form.html", values)
-
-
-def _host_name(header: str) -> str:
-    """Return the name or address in a Host header, empty for a malformed header."""
-    try:
-        return urlsplit(f"//{header}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _credential(header: str) -> bytes:
-    """Return the token of an Authorization header, empty where it has none."""
-    scheme, _, value = header.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        return value.strip().encode()
-    if scheme.lower() == "basic":
-        try:
-            return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
-        except binascii.Error:
-            return b""
-    return b""

@@ -11,16 +11,16 @@ a phrase. Queries that wait at the same time are counted in one call on a worker
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
 from factgym.core.strict_json import clean_text
 from factgym.corpora.cooccurrence import Counter
-from factgym.integrations.frameworks import framework_import
-from factgym.integrations.retrieval import Metrics, MicroBatcher, read_body
+from factgym.integrations.frameworks import Shell, framework_import
+from factgym.integrations.retrieval import Metrics, MicroBatcher
+from factgym.integrations.serving import Guard, read_json
 
-with framework_import("count server", "serve", "starlette", "uvicorn"):
+with framework_import("count server", "serve", "starlette"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
@@ -37,9 +37,14 @@ _MAX_BATCH = 512
 
 
 class CountServer:
-    """The application over one counter; `app` is an ASGI application. name: of the index, in requests."""
+    """The application over one counter; `app` is an ASGI application.
 
-    def __init__(self, counter: Counter, name: str, *, max_query_chars: int = MAX_QUERY_CHARS) -> None:
+    name: of the index, in requests. shell: rights of requests.
+    """
+
+    def __init__(
+        self, counter: Counter, name: str, *, max_query_chars: int = MAX_QUERY_CHARS, shell: Shell | None = None
+    ) -> None:
         self._counter, self._name, self._max_query_chars = counter, name, max_query_chars
         self._description = counter.describe()
         self._metrics = Metrics("count")
@@ -49,11 +54,12 @@ class CountServer:
             Route("/health", self._get_health),
             Route("/metrics", self._get_metrics),
         ]
-        self.app = Starlette(routes=routes, exception_handlers={HTTPException: self._refuse})
+        app = Starlette(routes=routes, exception_handlers={HTTPException: self._refuse})
+        self.app = Guard(app, shell or Shell(), max_body_bytes=_MAX_BODY_BYTES)
 
     async def _post(self, request: Request) -> Response:
         started = time.monotonic()
-        query = self._checked_query(await read_body(request, _MAX_BODY_BYTES))
+        query = self._checked_query(await read_json(request))
         if len(self._batcher) >= _MAX_WAITING:
             raise HTTPException(503, "Too many queries wait already: try again.", {"Retry-After": "1"})
         try:
@@ -65,12 +71,8 @@ class CountServer:
         self._metrics.add_request(1, seconds)
         return JSONResponse({"count": count, "approx": is_approximate, "latency": round(1000 * seconds, 3)})
 
-    def _checked_query(self, body: bytes) -> str:
+    def _checked_query(self, values: Any) -> str:
         """Return the query of a request in a normal form. Raises HTTPException with status 400."""
-        try:
-            values = json.loads(body)
-        except (ValueError, RecursionError):
-            raise HTTPException(400, "The body is no JSON.") from None
         if not isinstance(values, dict) or not isinstance(values.get("query"), str):
             raise HTTPException(400, 'The body must be {"index": …, "query_type": "count", "query": "A AND B"}.')
         if values.get("index") not in (self._name, "", None):

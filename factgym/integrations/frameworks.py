@@ -1,4 +1,4 @@
-"""Shared by several integrations: version checks, an environment's settings as typed fields, templates, a served ASGI app.
+"""Shared by several integrations: version checks, an environment's settings as typed fields, templates, a server's rights.
 
 Settings are read off the environment's frozen `Config`, for frameworks with typed configurations and flags of their
 own. A setting that takes plain values (JSON) is offered; a setting that takes Python objects too (an index, a rubric) is
@@ -8,13 +8,12 @@ offered by name; a setting that takes nothing else is left out.
 from __future__ import annotations
 
 import dataclasses
-import hmac
 import inspect
 import json
 import re
 import socket
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial, reduce
@@ -27,9 +26,6 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from factgym.core.config import EnvConfig, Settings, build_checked
 from factgym.core.errors import ConfigError, MissingExtraError, did_you_mean, install_command
 from factgym.core.registry import spec
-
-SHUTDOWN_SECONDS = 3
-"""Seconds that a stopping server waits for clients that are still connected."""
 
 Version = tuple[int, int]
 
@@ -213,68 +209,81 @@ def _descriptions(cls: type[Any]) -> dict[str, str]:
 
 
 MIN_TOKEN_CHARS = 16
+AUTHORITY = re.compile(r"(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?")
+"""An address in brackets, or else a name, and a port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """Address, rights and limits of a server.
+
+    host, port: to listen on; port 0 takes a free one. token: a secret that every request has to bring. allow_hosts: names
+    under which the server may be asked besides its own; "*" permits all. allow_origins: origins of other web pages that
+    may use it, such as "https://app.example"; "*" permits all. max_connections: at a time. request_seconds: for the headers
+    of a request, for its body, and for a client that reads nothing of its response. Raises ConfigError.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    allow_hosts: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+    max_connections: int = 800
+    request_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        if self.token is not None and len(self.token) < MIN_TOKEN_CHARS:
+            raise ConfigError(f"the token has {len(self.token)} characters; {MIN_TOKEN_CHARS} or more are needed")
+        for host in self.allow_hosts:
+            if host != "*" and _address(host.strip("[]")) is None and not re.fullmatch(r"[\w.-]+", host):
+                raise ConfigError(f"--allow-host takes a name without scheme and port, not {host!r:.80}")
+        for origin in self.allow_origins:
+            scheme, _, authority = origin.lower().partition("://")
+            if origin != "*" and not (scheme in ("http", "https") and AUTHORITY.fullmatch(authority)):
+                raise ConfigError(f"--allow-origin takes an origin such as https://app.example, not {origin!r:.80}")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether other machines reach the server and need no token."""
+        return self.token is None and not is_loopback(self.host)
+
+    def permits_host(self, name: str) -> bool:
+        """Whether requests for a host are answered. A foreign page that leads a name of its own to this address has no token."""
+        names = [host.lower().strip("[]") for host in (*self.allow_hosts, self.host)]
+        if self.token is not None or "*" in names or name in names or is_loopback(name):
+            return True
+        return self.is_open and (name == socket.gethostname().lower() or _address(name) is not None)
+
+    def permits_origin(self, origin: str, host: str) -> bool:
+        """Whether a web page may send requests: one of this server's own, or of an origin in `allow_origins`."""
+        permitted = [permitted.lower() for permitted in self.allow_origins]
+        return "*" in permitted or origin in (f"http://{host}", f"https://{host}", *permitted)
+
+    def refusal(self, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Status and reason for a request of a foreign host or web page, else None. headers: names in lower case."""
+        host = headers.get("host", "").lower()
+        match = AUTHORITY.fullmatch(host)
+        if match is None or not self.permits_host(match[1] or match[2]):
+            return 421, "This server does not answer under this name: --allow-host NAME permits another."
+        origin = headers.get("origin")
+        # Browsers send no origin with what a page embeds, but whether the page is of another site.
+        is_foreign = headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+        is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        if not (is_link or not is_foreign) if origin is None else not self.permits_origin(origin.lower(), host):
+            return 403, "Web pages of other origins may not use this server: --allow-origin permits one."
+        return None
 
 
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine's own address, which no other machine reaches."""
+    address = _address(host)
+    return host == "localhost" if address is None else address.is_loopback
+
+
+def _address(host: str) -> Any:
+    """Return the IP address that a host is, an IPv4 address within IPv6 as itself; None for a name."""
     try:
-        return host == "localhost" or ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
-        return False
-
-
-def open_to_network_warning(host: str, token: str | None) -> str | None:
-    """A sentence where a server takes requests of other machines without a token, else None."""
-    if token is not None or is_loopback(host):
         return None
-    return f"Warning: --host {host} opens the server to other machines without a --token."
-
-
-def with_token(app: Any, token: str | None) -> Any:
-    """An ASGI application that answers 401 to HTTP requests without the token; the application itself for no token.
-
-    Raises ConfigError for a token of less than `MIN_TOKEN_CHARS` characters.
-    """
-    if token is None:
-        return app
-    if len(token) < MIN_TOKEN_CHARS:
-        raise ConfigError(f"the token has {len(token)} characters; {MIN_TOKEN_CHARS} or more are needed")
-    expected = b"Bearer " + token.encode()
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        given = dict(scope.get("headers", ())).get(b"authorization", b"")
-        if scope["type"] == "lifespan" or hmac.compare_digest(given, expected):
-            await app(scope, receive, send)
-            return
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-            return
-        body = b'{"detail": "The token is missing or wrong: send it as \'Authorization: Bearer TOKEN\'."}'
-        headers = [(b"content-type", b"application/json"), (b"www-authenticate", b"Bearer")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    return guarded
-
-
-async def serve_app(app: Any, host: str, port: int, ready: Callable[[str], None], **options: Any) -> None:
-    """Serve an ASGI application until the process receives SIGINT or SIGTERM; requests are not logged.
-
-    port: 0 for a free port. ready: gets the URL once the port is open. options: of `uvicorn.Config`. Raises ConfigError
-    where the address cannot be had.
-    """
-    import uvicorn
-
-    try:
-        listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port} ({error.strerror}): choose another --port") from None
-    with listener:
-        # Accepted connections inherit it. asyncio sets it for sockets whose protocol number is given alone, and without it
-        # an answer of two packets waits 40 ms for the client's acknowledgement (Nagle's algorithm).
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, timeout_graceful_shutdown=SHUTDOWN_SECONDS, **options
-        )
-        ready(f"http://{host}:{listener.getsockname()[1]}")
-        await uvicorn.Server(config).serve(sockets=[listener])
+    return getattr(address, "ipv4_mapped", None) or address

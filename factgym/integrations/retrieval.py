@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
 from collections import deque
@@ -24,20 +23,20 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 import factgym
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import FingerprintedIndex, Hit, Index
-from factgym.integrations.frameworks import framework_import
+from factgym.integrations.frameworks import Shell, framework_import
+from factgym.integrations.serving import Guard, read_model
 
-with framework_import("HTTP server", "serve", "starlette", "uvicorn"):
-    import uvicorn  # noqa: F401 - only to see whether it is installed
+with framework_import("HTTP server", "serve", "starlette"):
     from starlette.applications import Starlette
     from starlette.exceptions import HTTPException
-    from starlette.requests import ClientDisconnect, Request
+    from starlette.requests import Request
     from starlette.responses import JSONResponse, PlainTextResponse, Response
     from starlette.routing import Route
 
@@ -233,7 +232,7 @@ class Metrics:
 class RetrievalServer:
     """The application over one corpus and its index; `app` is an ASGI application.
 
-    name: of the index, for `/health`. topk: hits of a request that names no number.
+    name: of the index, for `/health`. topk: hits of a request that names no number. shell: rights of requests.
     """
 
     def __init__(
@@ -244,6 +243,7 @@ class RetrievalServer:
         *,
         topk: int = TOPK,
         limits: RetrievalLimits | None = None,
+        shell: Shell | None = None,
     ) -> None:
         self.limits = limits or RetrievalLimits()
         if not 1 <= topk <= self.limits.max_topk:
@@ -267,7 +267,8 @@ class RetrievalServer:
             Route("/metrics", self._get_metrics),
             Route("/openapi.json", self._get_openapi),
         ]
-        self.app = Starlette(routes=routes, exception_handlers={HTTPException: self._refuse})
+        app = Starlette(routes=routes, exception_handlers={HTTPException: self._refuse})
+        self.app = Guard(app, shell or Shell(), max_body_bytes=self.limits.max_body_bytes)
 
     def _search(self, queries: list[str], k: int) -> list[list[tuple[dict[str, str], float]]]:
         """Return documents and scores of each query; runs on the worker thread, where passages may be read from disk."""
@@ -276,7 +277,8 @@ class RetrievalServer:
 
     async def _retrieve(self, request: Request) -> Response:
         started = time.monotonic()
-        parsed, queries = parse_request(await read_body(request, self.limits.max_body_bytes), self.limits)
+        parsed = await read_model(request, RetrieveRequest)
+        queries = checked_queries(parsed, self.limits)
         if len(self._batcher) + len(queries) > self.limits.max_waiting:
             raise HTTPException(503, "Too many queries wait already: try again.", {"Retry-After": "1"})
         try:
@@ -311,32 +313,8 @@ def document(passage: Passage) -> dict[str, str]:
     return {"id": passage.id, "contents": f"{' '.join(passage.title.split())}\n{passage.text}"}
 
 
-async def read_body(request: Request, max_bytes: int) -> bytes:
-    """Return the body. Raises HTTPException with status 413 for more than `max_bytes`."""
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                raise HTTPException(413, f"The body is larger than {max_bytes:,} bytes: send less at a time.")
-    except ClientDisconnect:
-        raise HTTPException(400, "The client has gone.") from None
-    return bytes(body)
-
-
-def parse_request(body: bytes, limits: RetrievalLimits) -> tuple[RetrieveRequest, list[str]]:
-    """Return the request and its queries, lone surrogates replaced. Raises HTTPException with status 400 or 422."""
-    try:
-        values = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "The body is no JSON.") from None
-    try:
-        parsed = RetrieveRequest.model_validate(values)
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        if not fault["loc"]:
-            raise HTTPException(422, 'The body must be an object such as {"queries": ["…"], "topk": 3}.') from None
-        raise HTTPException(422, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}.") from None
+def checked_queries(parsed: RetrieveRequest, limits: RetrievalLimits) -> list[str]:
+    """Return the queries of a request, lone surrogates replaced. Raises HTTPException with status 422."""
     queries = parsed.queries if parsed.queries is not None else None if parsed.query is None else [parsed.query]
     if queries is None:
         raise HTTPException(422, 'The body has no "queries": give a list of texts.')
@@ -347,35 +325,28 @@ def parse_request(body: bytes, limits: RetrievalLimits) -> tuple[RetrieveRequest
         raise HTTPException(422, f"A query of {longest:,} characters: the limit is {limits.max_query_chars:,}.")
     if (parsed.topk or 1) > limits.max_topk:
         raise HTTPException(422, f"topk {parsed.topk:,}: the limit is {limits.max_topk:,}.")
-    return parsed, list(map(clean_text, queries))
+    return list(map(clean_text, queries))
 
 
 def openapi() -> dict[str, Any]:
     """Return the OpenAPI document of the server."""
 
-    def returns(description: str, media_type: str = "application/json", schema: Any = None) -> dict[str, Any]:
-        return {"description": description, "content": {media_type: {"schema": schema or {"type": "object"}}}}
+    def returns(description: str, schema: Any, media_type: str = "application/json") -> dict[str, Any]:
+        return {"description": description, "content": {media_type: {"schema": schema}}}
 
-    text = {"type": "string"}
+    text, anything = {"type": "string"}, {"type": "object"}
     passage = {"type": "object", "properties": {"id": text, "contents": text}, "required": ["id", "contents"]}
     scored = {"type": "object", "properties": {"document": passage, "score": {"type": "number"}}}
     hits = {"type": "array", "items": {"type": "array", "items": {"anyOf": [scored, passage]}}}
     result = {"type": "object", "properties": {"result": hits}, "required": ["result"]}
-    refusal = returns("The reason.", schema={"type": "object", "properties": {"detail": text}})
-    body = {"required": True, "content": {"application/json": {"schema": RetrieveRequest.model_json_schema()}}}
+    refusal = returns("The reason.", {"type": "object", "properties": {"detail": text}})
     retrieve = {
         "summary": "Search: one list of hits for each query, best first.",
-        "requestBody": body,
-        "responses": {"200": returns("The hits.", schema=result), "4XX": refusal, "5XX": refusal},
+        "requestBody": {"required": True, **returns("The queries.", RetrieveRequest.model_json_schema())},
+        "responses": {"200": returns("The hits.", result), "4XX": refusal, "5XX": refusal},
     }
-    health = {"summary": "Corpus, index and limits.", "responses": {"200": returns("The server is ready.")}}
-    metrics = {
-        "summary": "Metrics in Prometheus' text format.",
-        "responses": {"200": returns("The metrics.", "text/plain", text)},
-    }
+    health = {"summary": "Corpus, index and limits.", "responses": {"200": returns("It is ready.", anything)}}
+    metrics = {"summary": "Prometheus' metrics.", "responses": {"200": returns("The metrics.", text, "text/plain")}}
     paths = {"/retrieve": {"post": retrieve}, "/health": {"get": health}, "/metrics": {"get": metrics}}
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "factgym retrieval", "version": factgym.__version__},
-        "paths": paths,
-    }
+    info = {"title": "factgym retrieval", "version": factgym.__version__}
+    return {"openapi": "3.1.0", "info": info, "paths": paths}

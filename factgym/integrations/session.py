@@ -161,12 +161,12 @@ class Session:
     def metrics(self) -> dict[str, float]:
         """Every component and numeric metric of the episode under a plain name, finite, at most `MAX_METRICS`.
 
-        Beside the report's: turns, errors (turns answered with an error), truncated and scored (0 or 1).
+        Beside the report's: turns, error_turns (turns answered with an error), truncated and scored (0 or 1).
         """
         episode = self.env.episode
         metrics = flat_metrics(episode.report)
         metrics["turns"] = float(len(episode.turns))
-        metrics["errors"] = float(sum([turn.error is not None for turn in episode.turns]))
+        metrics["error_turns"] = float(sum([turn.error is not None for turn in episode.turns]))
         metrics["truncated"] = float(episode.stop not in (None, "submitted"))
         metrics["scored"] = float(episode.report is not None and episode.report.status == "scored")
         return metrics

@@ -15,7 +15,6 @@ eps = 1e-4. `scale=False` leaves the deviation out, as Dr. GRPO does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -134,63 +133,6 @@ def stepwise_advantages(
         # Without differences and without eps the result is 0 already.
         result = result / np.where(divisor > 0, divisor, 1.0)[:, None, None]
     return result.reshape(shape)
-
-
-@dataclass(frozen=True, slots=True)
-class CollapseReport:
-    """How much a batch of groups can teach. Means are over the groups that have at least two scores.
-
-    groups: their number. unscored: members without a score, over all groups. reward: mean over all scored members.
-    zero_variance: share of groups whose scores are equal. std_mean, std_min, std_max: of the deviation within a group.
-    advantage_min, advantage_max: the extremes over all members. low_mean, high_mean: the lowest and the highest
-    advantage of a group, averaged over the groups: the spread that an update sees. small: share of members with
-    |A| < tolerance.
-    """
-
-    groups: int
-    unscored: int
-    reward: float
-    zero_variance: float
-    std_mean: float
-    std_min: float
-    std_max: float
-    advantage_min: float
-    advantage_max: float
-    low_mean: float
-    high_mean: float
-    small: float
-    tolerance: float
-
-
-def collapse(rewards: npt.ArrayLike, *, tolerance: float = 0.05, eps: float = 1e-4, ddof: int = 1) -> CollapseReport:
-    """Diagnose a batch of groups, shape (G,) or (N, G); NaN as in `group_advantages`.
-
-    Raises ConfigError as that does, and when no group has two scores.
-    """
-    _, groups = _as_groups(rewards)
-    advantages = group_advantages(groups, eps=eps, ddof=ddof)
-    statistics = _GroupStatistics(groups, ddof)
-    usable = statistics.count >= 2
-    if not usable.any():
-        raise ConfigError("no group has two scored members, so there is nothing to compare")
-    members = np.where(statistics.scored, advantages, np.nan)[usable]
-    low, high = np.nanmin(members, axis=1), np.nanmax(members, axis=1)
-    std = np.where(statistics.varies, statistics.deviation, 0.0)[usable]
-    return CollapseReport(
-        groups=int(usable.sum()),
-        unscored=int((~statistics.scored).sum()),
-        reward=float(groups[statistics.scored].mean()),
-        zero_variance=float((~statistics.varies[usable]).mean()),
-        std_mean=float(std.mean()),
-        std_min=float(std.min()),
-        std_max=float(std.max()),
-        advantage_min=float(low.min()),
-        advantage_max=float(high.max()),
-        low_mean=float(low.mean()),
-        high_mean=float(high.mean()),
-        small=float((np.abs(members[~np.isnan(members)]) < tolerance).mean()),
-        tolerance=tolerance,
-    )
 
 
 class _GroupStatistics:

@@ -15,12 +15,12 @@ from pydantic import Field
 from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.tasks import Immutable
+from factgym.core.untrusted import delimited, neutralise
 from factgym.corpora.condense import condense, query_weights
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, Index, build_index
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.tools.toolbox import tool
-from factgym.tools.untrusted import attribute, neutralise
 
 PAGE_SIZE = 20
 MAX_ID_CHARS = 80
@@ -97,8 +97,8 @@ class SearchResult:
     entries: tuple[tuple[str, str, str], ...]
 
 
-def _render_page(data: Page) -> str:
-    lines = [f'<result id="{attribute(id_)}">{attribute(title)}</result>' for id_, title in data.entries]
+def _render_page(data: Page, nonce: str) -> str:
+    lines = [delimited("result", " ".join(title.split()), nonce, inline=True, id=id_) for id_, title in data.entries]
     return "\n".join([f"Page {data.page} of {data.pages}, {data.total} passages.", *lines])
 
 
@@ -107,23 +107,19 @@ def none_of(total: int | None) -> str:
     return "No passage" if total is None else f"None of the {total} passages"
 
 
-def _render_results(data: SearchResult) -> str:
+def _render_results(data: SearchResult, nonce: str) -> str:
     if not data.entries:
         return f"{none_of(data.total)} matches. Try other words."
-    lines = [
-        f'<result id="{attribute(id_)}" title="{attribute(title)}">{text}</result>'
-        for id_, title, text in data.entries
-    ]
+    lines = [delimited("result", text, nonce, inline=True, id=id_, title=title) for id_, title, text in data.entries]
     of_total = "" if data.total is None else f" of {data.total}"
     return "\n".join([f"{len(lines)}{of_total} passages, best first. Read one before you cite it.", *lines])
 
 
-def _render_passage(data: Passage) -> str:
-    text = neutralise(data.text)
-    return f'<evidence id="{attribute(data.id)}" title="{attribute(data.title)}">\n{text}\n</evidence>'
+def _render_passage(data: Passage, nonce: str) -> str:
+    return delimited("evidence", data.text, nonce, id=data.id, title=data.title)
 
 
-@tool(render=_render_page, name="list", brief="List ids and titles.")
+@tool(render=_render_page, name="list", brief="List ids and titles.", delimits=True)
 def list_passages(state: EvidenceState, page: Annotated[int, Field(ge=1, le=1_000_000)] = 1) -> Page:
     """List the ids and titles of all passages, twenty to a page.
 
@@ -140,7 +136,7 @@ def list_passages(state: EvidenceState, page: Annotated[int, Field(ge=1, le=1_00
     return Page(page, pages, total, tuple((passage.id, passage.title) for passage in entries))
 
 
-@tool(render=_render_results, tags=("query",))
+@tool(render=_render_results, tags=("query",), delimits=True)
 def search(
     state: EvidenceState,
     query: Annotated[str, Field(min_length=1, max_length=1000)],
@@ -159,7 +155,7 @@ def search(
     return SearchResult(library.total, tuple(entries))
 
 
-@tool(render=_render_passage, tags=("id",), brief="Open a passage.")
+@tool(render=_render_passage, tags=("id",), brief="Open a passage.", delimits=True)
 def read(state: EvidenceState, id: Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]) -> Passage:
     """Open one passage in full. Only passages that were read can be cited.
 

@@ -127,7 +127,7 @@ def _literals(schema: JsonSchema) -> Iterator[Any]:
 
 def summary_text(doc: str) -> str:
     """Return a docstring up to its first section, as one paragraph."""
-    return " ".join(re.split(r"\n\s*(?:Args|Returns|Raises):", doc)[0].split())
+    return " ".join(re.split(r"\n[ \t]*+(?:Args|Returns|Raises):", doc)[0].split())
 
 
 def argument_docs(doc: str) -> dict[str, str]:

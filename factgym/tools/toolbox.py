@@ -15,12 +15,13 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from factgym.core.calls import ToolCall
+from factgym.core.calls import ToolCall, find_placeholder
 from factgym.core.episode import ToolResult
 from factgym.core.errors import ConfigError, ToolError, did_you_mean
 from factgym.core.messages import ToolSchema
+from factgym.core.spaces import fit_value
+from factgym.core.untrusted import neutralise
 from factgym.tools.schema import JsonSchema, compact_schema, parameters_schema, summary_text
-from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -36,18 +37,19 @@ class Tool:
 
     accepts: a fast test that accepts no arguments which the schema rejects; None leaves all to `jsonschema`.
     ends_episode: whether a successful call ends the episode. brief: the description in a compact schema, by default the
-    first sentence.
+    first sentence. delimits: `render` takes the data and the code of the episode's delimiters (`core.untrusted`).
     """
 
     name: str
     description: str
     parameters: JsonSchema
     function: Callable[..., Any]
-    render: Callable[[Any], str]
+    render: Callable[..., str]
     tags: tuple[str, ...] = ()
     ends_episode: bool = False
     accepts: Callable[[Any], bool] | None = None
     brief: str = ""
+    delimits: bool = False
 
     @cached_property
     def schema(self) -> ToolSchema:
@@ -68,11 +70,16 @@ class Tool:
         validator.check_schema(self.parameters)
         return validator(self.parameters)
 
-    def check(self, arguments: Mapping[str, Any]) -> ToolError | None:
-        """Return the error of arguments that do not fit the schema, or None."""
-        if (self.accepts is not None and self.accepts(arguments)) or self._validator.is_valid(arguments):
-            return None
-        return _schema_error(self, arguments)
+    def fit(self, arguments: dict[str, Any], texts: bool = False) -> dict[str, Any] | ToolError:
+        """Return arguments as the function takes them (`factgym.core.spaces.fit_value`), or the error of others."""
+        if texts or self.accepts is None or not self.accepts(arguments):
+            arguments = fit_value(self.parameters, arguments, texts)
+            if not self._validator.is_valid(arguments):
+                return _schema_error(self, arguments)
+        placeholder = find_placeholder(arguments)
+        if placeholder is None:
+            return arguments
+        return ToolError("placeholder", f"{placeholder!r} in the arguments of {self.name!r} is a placeholder.")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tool:
         return self
@@ -80,10 +87,7 @@ class Tool:
 
 @cache
 def _validator_class() -> type[Validator]:
-    """JSON Schema with two differences: 3.0 is not an integer, and the items of a list of the wrong size are skipped.
-
-    Both keep the arguments of a tool simple; the second keeps hostile lists from costing an error for every item.
-    """
+    """JSON Schema, but that the items of a list of the wrong size are skipped: hostile lists cost no error for each."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -93,10 +97,7 @@ def _validator_class() -> type[Validator]:
         if isinstance(instance, list) and len(instance) <= parent.get("maxItems", math.inf):
             yield from islice(check_items(validator, schema, instance, parent), _MAX_ERRORS)
 
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
-    extended: type[Validator] = extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, {"items": items}, type_checker=checker
-    )
+    extended: type[Validator] = extend(Draft202012Validator, {"items": items})  # type: ignore[no-untyped-call]
     return extended
 
 
@@ -126,11 +127,12 @@ def _schema_error(tool: Tool, arguments: Mapping[str, Any]) -> ToolError:
 
 def tool(
     *,
-    render: Callable[[Any], str],
+    render: Callable[..., str],
     name: str | None = None,
     tags: Sequence[str] = (),
     ends_episode: bool = False,
     brief: str = "",
+    delimits: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed, documented function; its first parameter is the state and is not part of the schema."""
 
@@ -146,6 +148,7 @@ def tool(
             ends_episode=ends_episode,
             accepts=accepts,
             brief=brief,
+            delimits=delimits,
         )
 
     return decorate
@@ -197,14 +200,15 @@ class Toolbox:
             name = call.name[:_MAX_QUOTED_CHARS]
             message = f"There is no tool {name!r} here.{did_you_mean(name, options)} Tools: {', '.join(options)}."
             return failed(call, ToolError("unknown_tool", message))
-        arguments = call.arguments
-        if (tool.accepts is None or not tool.accepts(arguments)) and (error := tool.check(arguments)) is not None:
-            return failed(call, error)
+        arguments = tool.fit(call.arguments, call.texts)
+        if isinstance(arguments, ToolError):
+            return failed(call, arguments)
         try:
             data = tool.function(state, **arguments)
         except ToolError as refusal:
             return failed(call, refusal.with_traceback(None))
-        return ToolResult(tool.render(data), tool.name, arguments, None, call.id, data)
+        text = tool.render(data, state.nonce) if tool.delimits else tool.render(data)
+        return ToolResult(text, tool.name, arguments, None, call.id, data)
 
 
 def failed(call: ToolCall, error: ToolError) -> ToolResult:

@@ -24,8 +24,9 @@ from typing import Any, Protocol, runtime_checkable
 from factgym.agents.agent import AgentModel, Model, model_path
 from factgym.agents.resolve import find_agent, is_model, user_object
 from factgym.agents.runs import files
-from factgym.core.errors import ConfigError, DataError, FactgymError, did_you_mean
+from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.core.messages import Message
+from factgym.core.paths import create_file, read_bytes
 from factgym.core.registry import load_attribute
 
 LOG = "command.log"
@@ -56,10 +57,7 @@ class Dataset:
 
 def open_dataset(path: Path) -> Dataset:
     """Open a data set on disk. Raises DataError for a file that cannot be read."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
+    data = read_bytes(path)
     return Dataset(path, data.count(b"\n"), hashlib.sha256(data).hexdigest())
 
 
@@ -214,7 +212,7 @@ class CommandTrainer:
         values = {"data": dataset.path, "out": folder, "model": model_path(model), "seed": seed}
         arguments = [_PLACEHOLDER.sub(lambda match: str(values[match[1]]), argument) for argument in self.command]
         log = folder / LOG
-        with log.open("wb") as output:
+        with create_file(log) as output:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-m", "factgym.training.supervised", *arguments),

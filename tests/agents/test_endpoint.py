@@ -104,19 +104,51 @@ def test_a_changed_history_is_sent_as_it_is_now():
     assert [body["messages"] for body in bodies(server)[-3:]] == [longer, other, ASK]
 
 
-MALFORMED = ['{"query": "a', "[1]", "", '"x"', "null", "{" * 5000]
+WRAPPED = {
+    text: {"malformed_arguments": text} for text in ['{"query": "a', "{" * 5000, "NaN", '{"k": Infinity}', "late fees"]
+}
+ECHOED = ["[1]", '"x"', "null", "3", '"{\\"query\\": \\"a\\"}"']
 
 
-@pytest.mark.parametrize("arguments", MALFORMED)
-def test_arguments_that_are_no_object_are_sent_as_one(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [*WRAPPED.items(), *((text, json.loads(text)) for text in ECHOED), ("", {}), (" ", {})],
+)
+def test_arguments_are_sent_as_they_came_where_they_are_json(arguments, expected):
+    """RFC 8259 has no NaN; servers read arguments as JSON before they render them."""
     server = FaultServer(keep=True)
     parsed = parse_action({"role": "assistant", "content": None, "tool_calls": [call("search", arguments)]})
     history = [*ASK, parsed.message, {"role": "tool", "tool_call_id": "c1", "content": "Error"}]
     reply = talk(server, history)[0][0]
     sent = bodies(server)[-1]["messages"]
-    assert json.loads(sent[1]["tool_calls"][0]["function"]["arguments"]) == {"malformed_arguments": arguments}
-    assert reply["completion"]["sent"] == sent
+    echoed = sent[1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(echoed) == expected
+    assert sent[1]["content"] == ""
+    if arguments in ECHOED:
+        assert echoed == arguments and "sent" not in reply["completion"]
+    else:
+        assert reply["completion"]["sent"] == sent
     assert parsed.message["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+class ObjectsOnly(FaultServer):
+    """A server whose chat template iterates over the items of a call's arguments, as Qwen3-Coder's does."""
+
+    def _next(self, body):
+        calls = [call for message in json.loads(body)["messages"] for call in message.get("tool_calls", ())]
+        objects = [isinstance(json.loads(call["function"]["arguments"]), dict) for call in calls]
+        return "ok" if all(objects) else error(400, "Can only get item pairs from a mapping.")
+
+
+def test_a_template_that_wants_objects_gets_them_from_then_on():
+    server = ObjectsOnly(keep=True)
+    parsed = parse_action({"role": "assistant", "content": None, "tool_calls": [call("search", "[1]")]})
+    history = [*ASK, parsed.message, {"role": "tool", "tool_call_id": "c1", "content": "Error"}]
+    talk(server, history, history)
+    calls = [body["messages"][1]["tool_calls"][0] for body in bodies(server) if len(body["messages"]) > 1]
+    echoes = [json.loads(call["function"]["arguments"]) for call in calls]
+    assert echoes[0] == [1] and echoes[-2:] == [{"malformed_arguments": "[1]"}] * 2
+    assert len([echo for echo in echoes if echo == [1]]) <= 2
 
 
 def test_fields_that_servers_refuse_are_not_sent():

@@ -255,7 +255,7 @@ def test_an_empty_reply_is_retried_once_and_then_returned():
     reply = ask(server)
     assert reply["content"] == "" and "tool_calls" not in reply
     assert [retry["cause"] for retry in reply["completion"]["retries"]] == ["empty_reply"]
-    assert reply["completion"]["notes"] == {"empty_reply": "returned as it came"}
+    assert reply["completion"]["notes"] == {"empty_reply": "returned as it came", "outcome": "empty"}
     assert server.requests == 2
 
 

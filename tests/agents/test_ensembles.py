@@ -17,10 +17,7 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.agents.agent import Model, agent_from_model
-from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, JudgeScore, MajorityVote, MeanLogprob, count
-from factgym.agents.judges.base import Judge, JudgeError, Judgement
-from factgym.agents.judges.policy import PolicyJudge
-from factgym.agents.judges.prompt import NEXT_STEP
+from factgym.agents.ensembles import MALFORMED, ActionKey, BestOf, MajorityVote, MeanLogprob, count
 from factgym.agents.resolve import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.core.policy import ContextOverflowError, PolicyError
@@ -415,49 +412,6 @@ def test_a_users_score_plain_or_async_sees_messages_tools_and_reply():
     with pytest.raises(PolicyError, match="could be scored") as caught:
         play(BestOf(models("a", "b"), score=lambda m, t, message: None))
     assert caught.value.cause == "unscored"
-
-
-def test_a_judge_scores_the_replies():
-    class Grader:
-        """Grades by the step's words, read out of the prompt as a model would."""
-
-        def act(self, messages, tools):
-            step = messages[1]["content"].partition("<step>\n")[2].partition("\n</step>")[0]
-            if "unclear" in step:
-                return "Hard to say."
-            label = "good" if "read" in step else "fair" if "search" in step else "poor"
-            return json.dumps({"reason": "By the rules.", "label": label})
-
-    judge = PolicyJudge(Grader(), NEXT_STEP, retries=0)
-    score = JudgeScore(judge)
-    replies = (native("submit", label="x"), native("search", query="x"), native("read", id="a"), "unclear")
-    best = BestOf(models(*replies), score=score)
-    reply = play(best)
-    assert reply["completion"]["notes"] == {"members": 4, "chosen": 2, "scores": [0.0, 0.5, 1.0, None]}
-    assert best.describe()["score"]["judge"]["rubric"] == "next-step"
-
-    class Broken(Judge):
-        closed = 0
-
-        def __init__(self, error):
-            self.error = error
-
-        async def judge(self, case) -> Judgement:
-            raise self.error
-
-        def describe(self):
-            return {}
-
-        async def close(self):
-            self.closed += 1
-
-    broken = Broken(PolicyError("connection", "down"))
-    with pytest.raises(PolicyError, match="down"):
-        play(BestOf(Says(READ), 2, score=JudgeScore(broken)))
-    with pytest.raises(PolicyError, match="could be scored"):
-        play(BestOf(Says(READ), 2, score=JudgeScore(Broken(JudgeError("malformed", "no")))))
-    run(BestOf(Says(READ), 2, score=JudgeScore(broken)).close())
-    assert broken.closed == 1
 
 
 VERDICTS = ["supported", "partially_supported", "unsupported", "contradicted", "overclaim"]

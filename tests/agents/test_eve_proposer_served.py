@@ -50,6 +50,10 @@ async def run(env, count, **limits):
     return result
 
 
+PROBES = 2
+"""Requests after the first answer without a call: does the server take native tools?"""
+
+
 def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
     rates = {"rate_limit_seconds": 0.2, "http_500": 0.05, "drop_before": 0.05}
 
@@ -62,7 +66,7 @@ def test_faults_that_pass_are_retried_and_64_episodes_at_once_are_scored():
     assert [episode["error"] for episode in result] == [None] * 64
     assert all(episode["reward"]["status"] == "scored" for episode in result)
     requests = sum(4 + 4 * (episode["reward"]["metrics"]["evidence_span"] is not None) for episode in result)
-    assert counts["custom"] == requests, "every answer once, and none twice"
+    assert counts["custom"] == requests + PROBES, "every answer once, and none twice"
     assert counts["rate_limit_seconds"] > 40
 
 
@@ -120,7 +124,7 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
             return url, [first, server.counts["custom"]]
 
     url, counts = asyncio.run(go())
-    assert counts == [6 * (3 + 2)] * 2, "the second run finds every answer in the file"
+    assert counts == [6 * (3 + 2) + PROBES] * 2, "the second run finds every answer in the file"
     manifest = json.loads((tmp_path / "one" / "manifest.json").read_text("utf-8"))
     assert manifest["guests"]["solver"]["name"] == url
     assert manifest["guests"]["auxiliary"] == {

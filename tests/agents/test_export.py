@@ -20,7 +20,7 @@ from factgym.agents.export.training import SftOptions, export_preferences, expor
 from factgym.agents.runs.files import atomic_file
 from factgym.agents.runs.read import read_run
 from factgym.agents.sampling import split_reasoning, tools_as_text
-from factgym.cli.export import export
+from factgym.cli.runs import export
 from factgym.core.errors import ConfigError, DataError
 
 Json = dict[str, Any]
@@ -187,6 +187,7 @@ def as_text(record: Json) -> Json:
         sent = tools_as_text(record["messages"][: turn["message"]], record["tools"])
         turn["sent"] = []
         for message in sent:
+            message.pop("reasoning_content", None)  # as where a server refuses it
             everything = record["messages"] + others
             if message not in everything:
                 others.append(message)
@@ -298,7 +299,7 @@ def test_a_file_is_never_overwritten_without_force_nor_half_written(tmp_path, ba
     assert out.read_bytes() == before
     assert [path.name for path in out.parent.iterdir()] == ["out.jsonl"]
     for odd in (tmp_path, Path(os.devnull)):
-        with pytest.raises(ConfigError, match=r"is a folder|no plain file"):
+        with pytest.raises(ConfigError, match=r"is a folder|not a plain file"):
             export_sft([run], odd, force=True)
 
 
@@ -348,7 +349,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, base):
 def test_runs_of_different_environments_need_mixed(tmp_path, base):
     other = base | {"env": "claimcheck-ood", "agent": "nli"}
     runs = [made.write(tmp_path / "a", [base]), made.write(tmp_path / "b", [other])]
-    with pytest.raises(ConfigError, match=r"b is of claimcheck-ood v1, .* claimcheck-multihop v1: .*--mixed"):
+    with pytest.raises(ConfigError, match=r"b is of claimcheck-ood v2, .* claimcheck-multihop v2: .*--mixed"):
         export_sft(runs, tmp_path / "out")
     (runs[1] / "manifest.json").unlink()
     with pytest.raises(ConfigError, match="--mixed"):

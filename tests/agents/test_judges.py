@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.agents.ensembles import MajorityVote
-from factgym.agents.judges.base import AllAgree, JudgeError, Judgement, judge_note
+from factgym.agents.judges.base import JudgeError, Judgement, judge_note
 from factgym.agents.judges.fallback import ContainmentJudge, LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge, judge_from
-from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, NEXT_STEP, PROBE_CHECK, PROMPTS, Field, JudgePrompt
+from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, PROMPTS, Field, JudgePrompt
 from factgym.core.action import parse_action
 from factgym.core.calls import ToolCall
 from factgym.core.errors import ConfigError
@@ -111,7 +111,7 @@ def test_the_question_is_put_once_with_the_fields_between_tags_and_the_tool_open
     [(messages, tools)] = policy.requests
     assert [message["role"] for message in messages] == ["system", "user"]
     for name, text in CASE.items():
-        assert f"<{name}>\n{text}\n</{name}>" in messages[1]["content"]
+        assert re.search(rf"<{name} (\w{{4}})>\n{re.escape(text)}\n</{name} \1>", messages[1]["content"])
     assert [message["function"]["name"] for message in tools] == ["submit_judgement"]
     assert tools[0]["function"]["parameters"]["properties"]["label"]["enum"] == ["sufficient", "insufficient"]
     policy = Scripted(YES)
@@ -163,7 +163,7 @@ def test_faults_of_the_infrastructure_pass_through_and_an_overflow_is_unscored()
     with pytest.raises(PolicyError, match="slow down") as caught:
         run(PolicyJudge(Scripted(PolicyError("rate_limit", "slow down")), EVIDENCE_SUPPORT).judge(CASE))
     assert caught.value.cause == "rate_limit"
-    with pytest.raises(JudgeError, match="does not fit") as overflow:
+    with pytest.raises(JudgeError, match="context_limit") as overflow:
         run(PolicyJudge(Scripted(ContextOverflowError("8192 tokens")), EVIDENCE_SUPPORT).judge(CASE))
     assert overflow.value.cause == "context_limit"
 
@@ -291,8 +291,9 @@ def test_a_hostile_text_stays_inside_its_tags_and_its_repetition_is_no_answer(te
     messages = EVIDENCE_SUPPORT.messages(CASE | {field: text}, "tool")
     plain = EVIDENCE_SUPPORT.messages(CASE | {field: ""}, "tool")
     assert messages[0] == plain[0]
-    requests = messages[1]["content"]
-    before, after = plain[1]["content"].split("(empty)")
+    code = re.compile(rf" {re.search('end in ([a-z]{4}) is', messages[1]['content'])[1]}\b")
+    requests = code.sub(" CODE", messages[1]["content"])
+    before, after = re.sub(r"(</?[a-z]+|end in) [a-z]{4}\b", r"\1 CODE", plain[1]["content"]).split("(empty)")
     assert requests.startswith(before)
     assert requests.endswith(after)
     inside = requests[len(before) : -len(after)]
@@ -300,7 +301,7 @@ def test_a_hostile_text_stays_inside_its_tags_and_its_repetition_is_no_answer(te
     requests.encode()
     assert not re.search(r"<\|im_|\[INST\]|</?think>|</?tool_", requests)
     for name in CASE:
-        assert len(re.findall(rf"<\s*/?\s*{name}\b", requests, re.I)) == 2
+        assert re.findall(rf"<\s*/?\s*{name}\b[^>]*", requests, re.I) == [f"<{name} CODE", f"</{name} CODE"]
     # A judge that only says the material again, or all that it was told, has given no judgement.
     for text in (inside, requests):
         assert not [item for item in parse_action(text, implicit={"label": "x"}).items if isinstance(item, ToolCall)]
@@ -328,7 +329,7 @@ def test_any_text_can_be_judged(case):
         messages = EVIDENCE_SUPPORT.messages(case, form)
         json.dumps(messages, ensure_ascii=False).encode()
         for name in case:
-            assert messages[1]["content"].count(f"</{name}>") == 1
+            assert len(re.findall(f"</{name} [a-z]{{4}}>", messages[1]["content"])) == 1
     judgement = run(ContainmentJudge().judge(case))
     assert judgement.score in (0.0, 1.0)
 
@@ -350,14 +351,13 @@ def test_a_case_must_have_the_fields_of_its_rubric():
     with pytest.raises(ConfigError, match="answer must be a text, not int"):
         run(ContainmentJudge().judge(CASE | {"answer": 7}))
     requests = PROBE_CHECK.messages({"source": "s", "probe": "p", "label": "Attributable"}, "tool")[1]["content"]
-    assert "<original>\n(not given)\n</original>" in requests
+    assert re.search(r"<original ([a-z]{4})>\n\(not given\)\n</original \1>", requests)
 
 
 def test_the_shipped_rubrics_say_their_labels_and_their_scale():
     assert {name: prompt.scale for name, prompt in PROMPTS.items()} == {
         "evidence-support": "binary",
         "probe-check": "graded",
-        "next-step": "graded",
     }
     for prompt in PROMPTS.values():
         for label in prompt.grades:
@@ -414,8 +414,6 @@ def test_every_report_states_whether_a_model_judged():
     assert json.loads(json.dumps(judgement.to_dict())) == judgement.to_dict()
     with pytest.raises(ConfigError, match="Did you mean 'probe-check'"):
         judge_from(None, "probe-chek")
-    with pytest.raises(ConfigError, match="no fallback judge"):
-        judge_from(None, NEXT_STEP.name)
 
 
 def test_normalisation_is_squads():
@@ -531,21 +529,3 @@ def test_the_lexical_check_keeps_real_corruptions_and_drops_mislabelled_ones():
     assert sum(case.score for case in result) >= 0.8 * len(cases)
     assert [a.score + b.score for a, b in zip(result, mislabelled, strict=True)] == [1.0] * len(cases)
     assert [case.score for case in untouched] == [1.0] * len(cases)
-
-
-def test_judges_that_must_agree():
-    yes, no = AsyncModel({"Ghent": "sufficient"}), AsyncModel()
-    both = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT, name="one"), PolicyJudge(no, EVIDENCE_SUPPORT, name="two")])
-    result = run(both.judge(CASE))
-    assert (result.score, result.label, result.by) == (0.0, "insufficient", "one and two")
-    assert "disagree (one: sufficient, two: insufficient)" in result.reason
-    assert result.usage == {"prompt_tokens": 14, "completion_tokens": 6}
-    assert "judged by one and two" in judge_note(both)
-    mixed = AllAgree([PolicyJudge(yes, EVIDENCE_SUPPORT), ContainmentJudge()])
-    assert run(mixed.judge(CASE)).stand_in
-    assert run(mixed.judge(CASE)).score == 1.0
-    assert "NOT judged by a model" in judge_note(mixed)
-    with pytest.raises(ConfigError, match="one rubric"):
-        AllAgree([ContainmentJudge(), LexicalCheckJudge()])
-    run(both.close())
-    assert (yes.closed, no.closed) == (1, 1)

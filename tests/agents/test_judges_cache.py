@@ -324,7 +324,7 @@ def test_a_file_cut_short_and_entries_that_are_none_are_named(tmp_path):
 
 def test_a_folder_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(DataError, match="folder of the judgement cache"):
+    with pytest.raises(DataError, match=r"judgement cache: .*Not a directory"):
         JudgeCache(tmp_path / "file" / "cache")
     (tmp_path / "taken" / FILE).mkdir(parents=True)
     with pytest.raises(DataError, match=FILE):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_model
 
-from factgym.agents.local.chat import ChatFormat, Codec, arguments_object, merge_neighbours
+from factgym.agents.folding import FOLDS, REASONING_REFUSED, fold
+from factgym.agents.local.chat import ChatFormat, Codec
+from factgym.agents.sampling import SendReasoning
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
 
@@ -36,9 +39,11 @@ CALLED: list[Message] = [
 ]
 
 
-def chat(template: str | None, tools: Any = "auto", **options: Any) -> ChatFormat:
+def chat(
+    template: str | None, tools: Any = "auto", send_reasoning: SendReasoning = "auto", **options: Any
+) -> ChatFormat:
     words = tiny_model.tokenizer(template)
-    return ChatFormat(words, Codec(words, [words.eos_token_id], ()), "tiny", tools, options)
+    return ChatFormat(words, Codec(words, [words.eos_token_id], ()), "tiny", tools, options, send_reasoning)
 
 
 def test_a_template_that_takes_tools_gets_them_natively() -> None:
@@ -52,20 +57,19 @@ def test_a_template_that_takes_tools_gets_them_natively() -> None:
     assert json.dumps(TOOL["function"]["parameters"]) in rendered.text
 
 
-def test_calls_of_the_transcript_reach_the_template_as_objects_and_reasoning_does_not() -> None:
-    text = chat(tiny_model.CHATML_TOOLS).render(CALLED, [TOOL]).text
+def test_calls_of_the_transcript_reach_the_template_as_objects() -> None:
+    text = chat(tiny_model.CHATML_TOOLS, send_reasoning="never").render(CALLED, [TOOL]).text
     assert "<tool_call>search(query=rent;k=2;)</tool_call>" in text
     assert "<tool_response>No passages.</tool_response>" in text
     assert "secret" not in text
     assert "None" not in text
 
 
-@pytest.mark.parametrize("text", ["{broken", "[1, 2]", "", "nul", "[" * 100_000])
-def test_malformed_arguments_are_not_changed(text: str) -> None:
-    assert arguments_object(text) == {"_raw": text}
+@pytest.mark.parametrize("text", ["{broken", "[1, 2]", "nul", '"late fees"', "NaN"])
+def test_malformed_arguments_reach_a_template_that_takes_objects_only_inside_one(text: str) -> None:
     call: Any = {"id": "c", "type": "function", "function": {"name": "search", "arguments": text}}
     message: Message = {"role": "assistant", "content": "", "tool_calls": [call]}
-    assert f"_raw={text};" in chat(tiny_model.CHATML_TOOLS).render([*ASK, message], [TOOL]).text
+    assert f"malformed_arguments={text};" in chat(tiny_model.CHATML_TOOLS).render([*ASK, message], [TOOL]).text
 
 
 def test_a_template_that_ignores_tools_gets_them_as_text() -> None:
@@ -111,12 +115,8 @@ def test_roles_that_must_alternate_are_merged() -> None:
 
 
 def test_messages_with_calls_are_never_merged() -> None:
-    assert merge_neighbours([CALLED[2], CALLED[2], CALLED[3], CALLED[3]]) == [
-        CALLED[2],
-        CALLED[2],
-        CALLED[3],
-        CALLED[3],
-    ]
+    calls = [CALLED[2], CALLED[2], CALLED[3], CALLED[3]]
+    assert fold(calls, frozenset({"neighbours"})) == [{**call, "content": call["content"] or ""} for call in calls]
 
 
 def test_a_template_that_still_refuses_is_quoted() -> None:
@@ -124,7 +124,7 @@ def test_a_template_that_still_refuses_is_quoted() -> None:
         tiny_model.CHATML_TOOLS + "{%- if messages | length > 2 %}{{ raise_exception('at most two') }}{%- endif %}"
     )
     with pytest.raises(
-        ConfigError, match=r"refuses a conversation of user, assistant, tool: TemplateError: at most two"
+        ConfigError, match=r"refuses a conversation of system, user, assistant, tool: TemplateError: at most two"
     ):
         chat(stubborn).render(CALLED, [TOOL])
 
@@ -198,3 +198,71 @@ def test_a_stop_string_that_is_a_token_ends_the_reply_as_one() -> None:
     ids = codec.encode("<tool_call>{}</tool_call>")
     assert {ids[-1], words.pad_token_id, words.eos_token_id} == codec.eos
     assert codec.text(ids) == "<tool_call>{}"
+
+
+THOUGHTS: list[Message] = [
+    *CALLED,
+    {"role": "assistant", "content": "It is due.", "reasoning_content": "An answer's thought."},
+    {"role": "user", "content": "And the deposit?"},
+    {**CALLED[2], "reasoning_content": "A newer thought."},
+    CALLED[3],
+]
+"""An exchange that is over, and the current one."""
+
+
+@pytest.mark.parametrize(
+    ("template", "key", "rendered"),
+    [
+        ("qwen3", "reasoning_content", [6]),  # of the current exchange alone
+        ("glm4moe", "reasoning_content", [6]),
+        ("gptoss", "reasoning_content", [6]),
+        ("nemotron_3_nano", "reasoning_content", [6]),
+        ("deepseek_r1_distill", "", []),  # never
+        ("qwen2_5", "content", [2, 4, 6]),  # a template that knows nothing of reasoning
+    ],
+)
+def test_reasoning_goes_back_where_the_template_renders_it(template: str, key: str, rendered: list[int]) -> None:
+    """The models' own templates, as TRL carries them; what they drop is not among the messages that were sent."""
+    trl = pytest.importorskip("trl", reason="needs the extra 'trl'")
+    text = (Path(trl.__file__).parent / "chat_templates" / f"{template}.jinja").read_text("utf-8")
+    made = chat(text, bos_token="<s>")
+    result = made.render(THOUGHTS, [TOOL])
+    assert made.reasoning_key == key
+    assert [index for index, message in enumerate(result.sent) if "reasoning_content" in message] == rendered
+    for index, message in enumerate(THOUGHTS):
+        if reasoning := message.get("reasoning_content"):
+            assert (reasoning in result.text) == (index in rendered)
+    assert "newer thought" not in chat(text, send_reasoning="never", bos_token="<s>").render(THOUGHTS, [TOOL]).text
+
+
+def test_reasoning_that_a_template_drops_cannot_be_sent_always() -> None:
+    strips = tiny_model.CHATML.replace("m.content", "m.content.split('</think>')[-1]")
+    assert chat(strips).reasoning_key == ""
+    with pytest.raises(ConfigError, match="drops the reasoning of earlier replies: set send_reasoning to"):
+        chat(strips, send_reasoning="always")
+
+
+def test_reasoning_that_a_template_refuses_is_left_out() -> None:
+    picky = tiny_model.CHATML_TOOLS.replace(
+        "{%- for m in messages %}",
+        "{%- for m in messages %}{%- if m.thinking and m.content %}{{ raise_exception('not both') }}{%- endif %}"
+        "{{ m.thinking }}",
+        1,
+    )
+    made = chat(picky)
+    assert made.reasoning_key in ("thinking", "reasoning_content")  # newer transformers fill one from the other
+    both: list[Message] = [*ASK, {**CALLED[2], "content": "I search."}, CALLED[3]]
+    assert made.render(both, [TOOL]).adapted == (REASONING_REFUSED,)
+    assert "secret thoughts" in made.render(CALLED, [TOOL]).text
+
+
+def test_tool_messages_that_a_template_refuses_are_text() -> None:
+    deaf = tiny_model.CHATML_TOOLS.replace(
+        "{%- for m in messages %}",
+        "{%- for m in messages %}{%- if m.role == 'tool' %}{{ raise_exception('Unknown role') }}{%- endif %}",
+        1,
+    )
+    result = chat(deaf).render(CALLED, [TOOL])
+    assert [message["role"] for message in result.sent] == ["system", "user", "assistant", "user"]
+    assert result.adapted == (FOLDS["neighbours"], FOLDS["tools"])
+    assert json.dumps(TOOL["function"]["parameters"]) in result.text

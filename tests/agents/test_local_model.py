@@ -15,6 +15,7 @@ import tiny_model
 
 import factgym
 from factgym.agents.agent import Model, agent_from_model
+from factgym.agents.folding import FOLDS
 from factgym.agents.local import LocalModel
 from factgym.agents.local.engine import LocalEngine, Row
 from factgym.core.errors import ConfigError
@@ -225,7 +226,9 @@ def test_sent_messages_are_recorded_where_they_differ(scripted: Path, qwen: Path
     plain, with_tool, reasoned = use(cpu(scripted), play)
     assert "sent" not in plain["completion"]
     assert [message["role"] for message in with_tool["completion"]["sent"]] == ["system", "user"]
-    assert reasoned["completion"]["sent"] == [thinking[0], {"role": "assistant", "content": "Hm."}, thinking[2]]
+    assert "sent" not in reasoned["completion"]  # this template renders all of a content, thoughts too
+    (dropped,) = ask(cpu(scripted, send_reasoning="never"), thinking)
+    assert dropped["completion"]["sent"] == [thinking[0], {"role": "assistant", "content": "Hm."}, thinking[2]]
     assert "sent" not in use(cpu(qwen), lambda model: model.act(user("Hello."), [tool]))["completion"]
 
 
@@ -505,3 +508,11 @@ def test_a_thought_that_the_template_opens_is_closed_first(tmp_path):
 
     before = f"<|im_start|>user\n{ASKED[0]['content']}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
     assert asyncio.run(go()) == pytest.approx(library(folder, before, "Paris"), abs=1e-3)
+
+
+def test_a_conversation_that_was_folded_is_described_and_noted(folders: Path) -> None:
+    folder = tiny_model.build_scripted(folders / "alternating", REPLIES, template=tiny_model.ALTERNATING)
+    model = cpu(folder)
+    system: Message = {"role": "system", "content": "Check claims."}
+    (reply,) = ask(model, [system, *user("[[0]]")])
+    assert reply["completion"]["notes"]["adapted"] == model.describe()["adapted"] == [FOLDS["system"]]

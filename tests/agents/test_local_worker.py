@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.agents.local.engine import BatchMemoryError, Prompt, Row
@@ -79,7 +79,6 @@ def answer(request: Request) -> str | None:
     return request.future.result(WAIT)["content"]
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.integers(1, 3000), st.integers(1, 200)), min_size=1, max_size=24),
     st.integers(1, 16),

@@ -278,7 +278,7 @@ def test_models_that_judge_nothing_are_refused(folder: Path, tmp_path: Path) -> 
     for model, expected in cases.items():
         with pytest.raises(ConfigError, match=expected):
             asyncio.run(find_agent(f"nli:{model}", ENV).prepare())
-    with pytest.raises(ConfigError, match="there is no model folder"):
+    with pytest.raises(ConfigError, match=r"model: .* does not exist"):
         asyncio.run(find_agent(f"nli:{tmp_path}/missing", ENV).prepare())
     with pytest.raises(ConfigError, match="none of them"):
         find_agent(f"nli:{unnamed}", "profact")

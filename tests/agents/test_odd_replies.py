@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 from fault_server import FaultServer, call, calls, message
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_endpoint_faults import ASK, TOOLS, ask, fails
 
@@ -417,7 +417,6 @@ def recorded(tmp_path_factory):
     return (folder / EPISODES).read_bytes().splitlines(keepends=True), (folder / MANIFEST).read_bytes()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(data=st.data())
 def test_damaged_runs_are_errors_for_people_and_can_be_repaired(recorded, tmp_path, data):
     lines, manifest = recorded
@@ -441,7 +440,6 @@ def test_damaged_runs_are_errors_for_people_and_can_be_repaired(recorded, tmp_pa
         file.unlink()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=bodies | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 def test_any_manifest_price_table_or_gate_is_read_or_is_an_error_for_people(tmp_path, body):
     (tmp_path / EPISODES).write_bytes(b"")

@@ -208,7 +208,7 @@ def test_an_interrupt_writes_finished_episodes_and_names_the_resume_option(tmp_p
         time.sleep(0.005)  # it is never interrupted before it did anything
     process.send_signal(number)
     stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 130, (stdout, stderr)
+    assert process.returncode == 128 + number, (stdout, stderr)
     assert "continue with --resume" in stdout
     assert "The run is incomplete" in stdout
     assert "Traceback" not in stderr

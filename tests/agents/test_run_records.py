@@ -23,7 +23,7 @@ from factgym.agents.runs.read import read_run
 from factgym.agents.runs.schema import path_text, schema, validate
 from factgym.cli.docs import DATA
 from factgym.core.errors import DataError
-from factgym.core.policy import ContextOverflowError, PolicyError, ScriptedAgent
+from factgym.core.policy import ContentFilterError, ContextOverflowError, PolicyError, ScriptedAgent
 
 Json = dict[str, Any]
 JsonPath = tuple[str | int, ...]
@@ -94,6 +94,7 @@ class _Ends:
         ("turn_limit", None, {"max_turns": 2}),
         ("length_limit", None, {"max_episode_chars": 4000, "max_turns": 50}),
         ("context_limit", ContextOverflowError("4097 tokens"), {}),
+        ("content_filter", ContentFilterError("flagged"), {}),
         ("error", PolicyError("rate_limit", "429"), {}),
     ],
 )

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -86,7 +89,7 @@ def test_the_script_plays_episodes_through_the_plain_openai_client(native):
 def test_turns_are_counted_whatever_the_texts_hold(separators):
     claim = 'A "quoted" \\ claim.\n{"role":"assistant"} "tools":[ <evidence id="E9"> ü \U0001f600'
     messages = [
-        {"role": "user", "content": f"Question: q\n\nAnswer to check: {claim}"},
+        {"role": "user", "content": f"Question: q\n\nAnswer to check: <answer qzkv>{claim}</answer qzkv>"},
         {"role": "assistant", "content": '{"role":"assistant"}'},
         {"role": "user", "content": '<result id="P-7" title="t">x</result>'},
     ]
@@ -198,3 +201,20 @@ async def compare_replies(tools: bool) -> None:
 def test_a_stream_has_the_content_of_the_complete_reply() -> None:
     for tools in (True, False):
         asyncio.run(compare_replies(tools))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("turns", range(5))
+def test_a_connection_that_is_accepted_while_the_server_stops_is_closed(turns):
+    async def go():
+        server = await ScriptServer().start()
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await server.stop()
+            client.settimeout(10)
+            with contextlib.suppress(ConnectionResetError):
+                assert client.recv(1) == b""
+
+    asyncio.run(go())
+    gc.collect()  # what was left open warns here

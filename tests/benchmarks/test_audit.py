@@ -98,7 +98,7 @@ def test_the_number_of_tasks_that_decides_shows_the_difference_on_a_fresh_sample
     rng = random.Random(0)
 
     def draw(n: int) -> Estimate:
-        return mean_interval([float(rng.random() < 0.55) - float(rng.random() < 0.5) for _ in range(n)])
+        return mean_interval([float(rng.random() < 0.55) - float(rng.random() < 0.5) for _ in range(n)], (-1.0, 1.0))
 
     first = Estimate(0.05, -0.05, 0.15, 190)  # what 190 such tasks would give
     needed = needed_tasks(first)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -99,7 +99,6 @@ def test_a_label_that_never_occurs_counts_as_zero() -> None:
     assert (never.precision, never.recall, never.f1, never.gold, never.predicted) == (0, 0, 0, 0, 0)
 
 
-@settings(deadline=None, max_examples=40)
 @given(Labelled)
 def test_everything_against_scikit_learn(items: list[tuple[str, str | None]]) -> None:
     metrics = sklearn_metrics()

@@ -194,7 +194,7 @@ class Strict:
         self.word = word
 
     def act(self, messages, tools):
-        said = messages[-1]["content"].partition("<evidence>")[2].partition("</evidence>")[0]
+        said = messages[-1]["content"].partition("<evidence ")[2].partition(">")[2].partition("</evidence ")[0]
         label = "sufficient" if self.word in said else "insufficient"
         return '{"reason": "looked for the word", "label": "%s"}' % label
 """

@@ -10,11 +10,15 @@ from scipy import stats
 
 from factgym.benchmarks.statistics.intervals import (
     NO_DATA,
+    POSITIVE,
+    UNBOUNDED,
     UNIT,
     Estimate,
     Series,
     macro_interval,
     mean_interval,
+    natural_bounds,
+    paired_interval,
     ratio_interval,
     wilson,
 )
@@ -48,31 +52,73 @@ def test_wilson_without_data_and_out_of_range() -> None:
 def test_mean_agrees_with_scipy() -> None:
     values = np.random.default_rng(1).normal(0.4, 0.2, 37).tolist()
     expected = stats.t.interval(0.95, 36, loc=np.mean(values), scale=stats.sem(values))
-    result = mean_interval(values)
+    result = mean_interval(values, UNBOUNDED)
     assert (result.value, result.n) == (pytest.approx(np.mean(values)), 37)
     assert (result.low, result.high) == pytest.approx(tuple(expected))
 
 
 def test_mean_of_few_values() -> None:
-    assert mean_interval([]) == NO_DATA
-    assert mean_interval([0.3]) == Estimate(0.3, None, None, 1)
-    assert mean_interval([0.3, 0.3]) == Estimate(0.3, 0.3, 0.3, 2)
+    assert mean_interval([], UNIT) == NO_DATA
+    assert mean_interval([0.3], UNIT) == Estimate(0.3, None, None, 1)
+    assert mean_interval([0.3, 0.3], UNIT) == Estimate(0.3, 0.3, 0.3, 2)
 
 
 def test_a_mean_of_zeros_and_ones_is_a_proportion_only_on_its_scale() -> None:
-    assert mean_interval([1.0] * 9 + [0.0], bounds=(0.0, 1.0)) == wilson(9, 10)
-    turns = mean_interval([1.0] * 9)
+    assert mean_interval([1.0] * 9 + [0.0], UNIT) == wilson(9, 10)
+    turns = mean_interval([1.0] * 9, POSITIVE)
     assert (turns.low, turns.high) == (1.0, 1.0)
 
 
 def test_bounds_cut_the_interval_but_not_the_value() -> None:
-    result = mean_interval([0.0, 1.0, 0.5], bounds=(0.0, 1.0))
+    result = mean_interval([0.0, 1.0, 0.5], UNIT)
     assert result == Estimate(0.5, 0.0, 1.0, 3)
+
+
+def test_the_intervals_of_two_episodes_stay_in_the_scale() -> None:
+    """Both were printed with the unbounded interval of scipy: turns of -15.56, and a difference of rewards of 6.85."""
+    turns = [2.0, 5.0]
+    assert stats.t.interval(0.95, 1, np.mean(turns), stats.sem(turns)) == pytest.approx((-15.56, 22.56), abs=0.005)
+    assert mean_interval(turns, POSITIVE).low == 0.0
+    assert (mean_interval(turns, (0.0, 12.0)).low, mean_interval(turns, (0.0, 12.0)).high) == (0.0, 12.0)
+    assert stats.t.interval(0.95, 1, 0.5, stats.sem([0.0, 1.0])) == pytest.approx((-5.853, 6.853), abs=5e-4)
+    assert paired_interval([0.0, 0.0], [0.0, 1.0]) == Estimate(0.5, -1.0, 1.0, 2)
+
+
+@given(
+    st.sampled_from([(0.0, 1.0), (-1.0, 1.0), (0.0, 12.0), (-0.3, 1.0), (-2.5, -0.5)]).flatmap(
+        lambda bounds: st.tuples(
+            st.just(bounds), st.lists(st.tuples(st.floats(*bounds), st.floats(*bounds)), min_size=2, max_size=12)
+        )
+    )
+)
+def test_every_mean_and_difference_stays_in_its_scale_and_agrees_with_scipy_inside(sample) -> None:
+    (low, high), pairs = sample
+    for values, scale in (([a for a, _ in pairs], (low, high)), ([b - a for a, b in pairs], (low - high, high - low))):
+        result = (
+            mean_interval(values, (low, high))
+            if scale == (low, high)
+            else paired_interval(*zip(*pairs, strict=True), (low, high))
+        )
+        assert scale[0] - 1e-12 <= result.low <= result.value + 1e-12
+        assert result.value - 1e-12 <= result.high <= scale[1] + 1e-12
+        if set(values) - {0.0, 1.0}:  # else Wilson's
+            reach = stats.t.ppf(0.975, len(values) - 1) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+            assert result.low == pytest.approx(max(result.value - reach, scale[0]), abs=1e-9)
+            assert result.high == pytest.approx(min(result.value + reach, scale[1]), abs=1e-9)
+
+
+def test_a_scale_that_nothing_declares_is_the_narrowest_that_holds_the_values() -> None:
+    assert natural_bounds([0.2, 1.0]) == UNIT
+    assert natural_bounds([-0.2, 1.0]) == (-1.0, 1.0)
+    assert natural_bounds([0.0, 7.0]) == POSITIVE
+    assert natural_bounds([-3.0, 7.0]) == UNBOUNDED
+    assert natural_bounds([0.2], (-0.1, 1.2)) == (-0.1, 1.2)
+    assert natural_bounds([0.2, 1.5], (-0.1, 1.2)) == POSITIVE  # a reward outside of what its environment declares
 
 
 def test_a_ratio_of_equal_clusters_is_the_mean_of_their_shares() -> None:
     tops = [0.0, 2.0, 4.0, 1.0, 3.0]
-    expected = mean_interval([top / 4 for top in tops], bounds=(0.0, 1.0))
+    expected = mean_interval([top / 4 for top in tops], UNIT)
     result = ratio_interval(tops, [4.0] * 5)
     assert (result.value, result.low, result.high) == pytest.approx((expected.value, expected.low, expected.high))
 
@@ -96,7 +142,7 @@ def test_macro_of_equal_parts_and_of_perfect_parts() -> None:
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=40))
 def test_an_interval_holds_its_value(values: list[float]) -> None:
-    result = mean_interval(values, bounds=(0.0, 1.0))
+    result = mean_interval(values, UNIT)
     assert result.value is not None and result.low is not None and result.high is not None
     assert 0 <= result.low <= result.value + 1e-12
     assert result.value - 1e-12 <= result.high <= 1
@@ -120,7 +166,7 @@ def test_a_mean_is_covered_as_often_as_promised() -> None:
     for n, least in ((20, 0.91), (100, 0.935)):
         draws = rng.choice([0.0, 0.35, 0.65, 0.97, 1.0], p=[0.07, 0.13, 0.2, 0.2, 0.4], size=(2000, n))
         truth = 0.35 * 0.13 + 0.65 * 0.2 + 0.97 * 0.2 + 0.4
-        result = _coverage([mean_interval(row.tolist(), bounds=(0.0, 1.0)) for row in draws], truth)
+        result = _coverage([mean_interval(row.tolist(), UNIT) for row in draws], truth)
         assert least <= result <= 0.97
 
 

@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from factgym.benchmarks.benchmark import Outcome, Request, baselines, chosen_agents
 from factgym.benchmarks.page import report_page
 from factgym.benchmarks.profact.benchmark import AVERITEC, BENCHMARK, GENERATED, data_sets, facts, paper_tables
-from factgym.benchmarks.profact.predictions import read_predictions
-from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
+from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run, read_predictions
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks

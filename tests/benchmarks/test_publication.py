@@ -91,7 +91,7 @@ def test_a_folder_becomes_boards_certificates_and_curves(
     )
     assert "Not on one board with the above:" in page.text and "config.reward is 'v2' and 'r0'" in page.text
     assert "Without a manifest, and so on no board: <b>&" in page.text
-    assert "claimcheck v1" in page.text and "passed" in page.text
+    assert "claimcheck v2" in page.text and "passed" in page.text
     assert "Training: scratch:1m on corver-qa" in page.text and "0.750 [0.500, 1.000]" in page.text
     for name in pages:
         assert "http://" not in (site / name).read_text("ascii").replace("http://www.w3.org", "")

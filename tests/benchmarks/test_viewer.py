@@ -9,8 +9,11 @@ import base64
 import hashlib
 import json
 import re
+import socket
 from html.parser import HTMLParser
+from http.client import HTTPConnection
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -25,6 +28,7 @@ from factgym.agents.rollout.engine import play_many
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.page import data_block, templates, visible
+from factgym.benchmarks.viewer import live
 from factgym.benchmarks.viewer.comparison import run_names
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import read_dataset
@@ -33,6 +37,7 @@ from factgym.benchmarks.viewer.page import write_comparison, write_page
 from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, quote_span, steps_of
 from factgym.core.errors import DataError
 from factgym.datasets.multihop import Evidence, Triple, triple_row
+from factgym.integrations.frameworks import Shell
 
 VOID = {"meta", "input", "rect", "line", "br"}
 
@@ -616,6 +621,40 @@ def test_folders_are_named_as_shortly_as_tells_them_apart(tmp_path: Path) -> Non
     assert run_names([tmp_path / "a", tmp_path / "a"])[1].endswith("(2)")
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Host": "localhost"}, 200),
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+    ],
+)
+def test_a_watched_page_is_read_from_this_machine_alone(tmp_path: Path, headers: dict[str, str], status: int) -> None:
+    page = tmp_path / "index.html"
+    page.write_text("page")
+    with PageServer(lambda: page, lambda: "1", 0, reloads=False, refusal=Shell().refusal) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+        connection.request("GET", "/version", headers=headers)
+        assert connection.getresponse().status == status
+        server.shutdown()
+        thread.join()
+
+
+def test_a_silent_client_of_a_watched_page_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live._Handler, "timeout", 0.05)
+    with PageServer(lambda: tmp_path, lambda: "1", 0, False, Shell().refusal) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=30) as client:
+            assert client.recv(1) == b""
+        server.shutdown()
+        thread.join()
+
+
 def test_a_watched_page_of_a_large_run_is_written_rarely(tmp_path: Path) -> None:
     """With a clock of the test: after a page that took 30 seconds the next comes 600 seconds later."""
     now, size, written = [0.0], [1], []
@@ -625,7 +664,7 @@ def test_a_watched_page_of_a_large_run_is_written_rarely(tmp_path: Path) -> None
         written.append(size[0])
         return tmp_path / "index.html"
 
-    with PageServer(write, lambda: str(size[0]), 0, reloads=False, clock=lambda: now[0]) as server:
+    with PageServer(write, lambda: str(size[0]), 0, False, Shell().refusal, clock=lambda: now[0]) as server:
         size[0] = 2
         now[0] = 30.0 + 599.0
         server.refresh()

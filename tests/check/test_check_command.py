@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -173,7 +174,7 @@ def test_outputs_and_exit_codes(folder: Path) -> None:
     assert run_factgym([*words, "--fail-on", "contradicted,unsupported"], folder).returncode == 1
     data = json.loads(run_factgym(["check", "--docs", "handbook", "--json"], folder, text=ANSWER).stdout)
     assert [claim["status"] for claim in data["answers"][0]["claims"]] == STATUSES
-    assert data["answers"][0]["counts"] == dict.fromkeys(sorted(STATUSES), 1)
+    assert data["answers"][0]["counts"] == {**dict.fromkeys(sorted(STATUSES), 1), "cannot_judge": 0}
     claim = ["check", "--claim", "Refunds are paid within 14 days of the request.", "--docs", "handbook"]
     assert run_factgym([*claim, "--fail-on", "contradicted,unsupported,overclaim"], folder).returncode == 0
 
@@ -181,7 +182,7 @@ def test_outputs_and_exit_codes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["missing.md", "--docs", "handbook"], "missing.md: cannot be read"),
+        (["missing.md", "--docs", "handbook"], "missing.md cannot be read"),
         (["answer.md", "--docs", "missing"], "missing: no such folder"),
         (["answer.md", "--docs", "handbook", "--fail-on", "contradictd"], "Did you mean 'contradicted'?"),
         (["answer.md", "--docs", "handbook", "--claim", "It holds for all."], "not both"),
@@ -194,3 +195,35 @@ def test_bad_input_is_one_line_and_exit_code_2(folder: Path, words: list[str], p
     done = run_factgym(["check", *words], folder, text="Hello.")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and problem in done.stderr, done.stderr
+
+
+def test_nothing_is_left_out_in_silence(folder: Path) -> None:
+    """A sentence that is not judged, a file that is not read and a claim on which there is no verdict are all named."""
+    (folder / "handbook" / "prices.csv").write_text("Plan;Fee\nBasic;10 euros\nPro;20 euros\n", "utf-8")
+    (folder / "handbook" / "photo.png").write_bytes(b"\x89PNG\r\n")
+    text = "# Fees\n\nThe fee of the Basic plan is 10 euros. The fee of the Basic plan is 20 euros. Why? Der Hund ist braun.\n"
+    done = run_factgym(["check", "--docs", "handbook"], folder, text=text)
+    assert "1. supported" in done.stdout and "3. cannot judge" in done.stdout
+    assert "2. unsupported" in done.stdout or "2. contradicted" in done.stdout
+    assert "No claims: 1 heading, 1 question." in done.stdout
+    assert "Not read: photo.png: of a kind that is not read" in done.stdout
+    assert run_factgym(["check", "--docs", "handbook", "--fail-on", "cannot_judge"], folder, text=text).returncode == 1
+    answer = json.loads(run_factgym(["check", "--docs", "handbook", "--json"], folder, text=text).stdout)["answers"][0]
+    assert answer["counts"]["cannot_judge"] == 1 and [entry["reason"] for entry in answer["not_judged"]] == [
+        "heading",
+        "question",
+    ]
+
+
+def test_python_gets_the_report_of_the_command(folder: Path) -> None:
+    from factgym.check import acheck_text, check_text
+
+    done = run_factgym(["check", "--docs", "handbook", "--json"], folder, text=ANSWER)
+    report = check_text(ANSWER, folder / "handbook")
+    assert json.loads(report.to_json())["answers"][0]["claims"] == json.loads(done.stdout)["answers"][0]["claims"]
+    assert str(report) == run_factgym(["check", "--docs", "handbook"], folder, text=ANSWER).stdout.rstrip("\n")
+    assert report.to_html().startswith("<!doctype html>")
+    by_name = asyncio.run(acheck_text("The mill has four floors.", {"mill.txt": "The mill has four floors."}))
+    assert [(claim.status, claim.quotes[0].location.title) for claim in by_name.claims] == [("supported", "Mill")]
+    with pytest.raises(DataError, match="no sentence"):
+        check_text("# Heading", {"a": "The mill has four floors."})

@@ -53,6 +53,13 @@ def test_a_table_row_has_its_line(tmp_path: Path) -> None:
     assert (location.line, location.start) == (6, None)
 
 
+def test_a_row_of_values_has_its_line(tmp_path: Path) -> None:
+    (tmp_path / "seats.csv").write_text("Plan,Seats\nBasic,1\nPro,5\n")
+    documents = CheckedDocuments(tmp_path)
+    (passage,) = documents.passages
+    assert documents.locate(passage.id, passage.text.index("Plan: Pro"), len(passage.text)).line == 3
+
+
 def test_of_several_matches_the_context_decides() -> None:
     """Against brute force: the only occurrence behind the words that precede the quote."""
     rng = random.Random(1)
@@ -88,7 +95,7 @@ def test_places_in_public_documents_hold_the_words_of_the_sentence() -> None:
 
 
 def test_files_that_need_more_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factgym.check.documents.find_spec", lambda name: None)
+    monkeypatch.setattr("factgym.corpora.extraction.find_spec", lambda name: None)
     (tmp_path / "a.md").write_text("# A\n\nA rule holds for everybody.\n")
     (tmp_path / "b.pdf").write_bytes(b"%PDF-1.4")
     documents = CheckedDocuments(tmp_path)

@@ -44,7 +44,7 @@ see page 12.
 CLAIMS = {
     ("manual", "supported"): """
 The recorder needs a memory card of at least 32 MB.
-The battery lasts for ten hours of recording at normal quality.
+The battery lasts for ten hours of recording at normal quality as long as the display is switched off.
 The recorder weighs 180 grams with the battery.
 The warranty covers faults of material for 24 months from the date of purchase.
 """,

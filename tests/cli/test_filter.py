@@ -175,7 +175,7 @@ def test_sigterm_ends_it_as_ctrl_c_does(tmp_path: Path):
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     output, errors = process.communicate()
-    assert process.returncode == 130, errors
+    assert process.returncode == 143, errors
     assert "continue with --resume" in " ".join(output.split())
     assert not (tmp_path / "zone" / "kept.jsonl").exists()
     assert file.read_bytes().endswith(b"\n")

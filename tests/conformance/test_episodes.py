@@ -111,14 +111,18 @@ def test_the_length_limit_truncates(setup: Setup) -> None:
 
 
 def test_observations_are_bounded_and_cuts_are_marked(setup: Setup) -> None:
-    env = setup.make(max_turns=8, max_observation_chars=40)
+    env, whole = setup.make(max_turns=8, max_observation_chars=40), setup.make(max_turns=8)
     env.reset(seed=0)
+    whole.reset(seed=0)
     for action in [*sampled_actions(env, 1, 3), "nothing", MALFORMED["unknown tool"]]:
         obs, _, terminated, truncated, _ = env.step(action)
+        text = whole.step(action)[0].removeprefix("<tool_response>\n")
         body = obs.removeprefix("<tool_response>\n").partition("\n(turns left")[0].partition("\n</tool_response>")[0]
         beginning, mark, remainder = body.partition("… [cut: ")
-        assert len(beginning) <= 40
-        assert not mark or (len(beginning) == 40 and remainder.endswith(" more characters]"))
+        assert text.startswith(beginning) and len(beginning) <= 40
+        if mark:
+            assert remainder.endswith(" more characters]")
+            assert len(beginning) == 40 or text[len(beginning)] == "<", "only a delimiter is left out whole"
         if terminated or truncated:
             break
 

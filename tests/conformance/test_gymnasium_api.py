@@ -79,7 +79,7 @@ def test_vector_environments_agree_with_single_ones(setup: Setup, mode: str) -> 
 def test_workers_that_start_from_nothing_know_the_environment() -> None:
     options = {"shared_memory": False, "context": "spawn"}
     vector = gymnasium.make_vec(
-        "factgym/claimcheck-multihop-v1", 1, vectorization_mode="async", vector_kwargs=options, max_turns=2
+        "factgym/claimcheck-multihop-v2", 1, vectorization_mode="async", vector_kwargs=options, max_turns=2
     )
     try:
         assert vector.reset(seed=7)[0] == (factgym.make("claimcheck-multihop", max_turns=2).reset(seed=7)[0],)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import factgym
+from factgym.core.calls import ARGUMENT_KEYS, MARKS, NAME_KEYS, REASONING
+from factgym.core.untrusted import neutralise
 from factgym.envs.eve.tools import mask_reasoning
+from factgym.envs.seva.submission import FIELDS
 from factgym.rewards.corver.format import find_sections
 from factgym.rewards.eve.spans import parse_proposal, parse_solution
-from factgym.tools.untrusted import neutralise
 
 ROOT = Path(factgym.__file__).parent
 FOLDERS = ("core", "tools", "envs", "rewards", "training", "agents", "integrations")
@@ -52,6 +55,20 @@ def test_the_tags_of_the_parsers_are_among_them(tags: list[str]) -> None:
         "search",
     }
     assert expected <= set(tags)
+
+
+def test_no_key_that_a_parser_reads_as_a_call_stays() -> None:
+    keys = {key for name in factgym.list_envs() for key in factgym.spec(name).load().implicit}
+    for key in sorted({*keys, *FIELDS, *NAME_KEYS, *ARGUMENT_KEYS}):
+        text = json.dumps({"id": 1, key: "submit", "rest": {key: {}}})
+        with pytest.raises(ValueError, match="Expecting"):
+            json.loads(neutralise(text))
+
+
+def test_no_mark_of_a_call_or_of_reasoning_stays() -> None:
+    fence = "```"  # holds a call only where its JSON names one, which does not stay
+    for mark in {*MARKS, *MARKS.values(), *REASONING, *REASONING.values()} - {fence, ""}:
+        assert mark not in neutralise(f"The mill {mark} was built in 1862.")
 
 
 def test_a_passage_with_a_tag_changes_nothing_for_any_parser(tags: list[str]) -> None:

@@ -249,8 +249,8 @@ def test_messages_without_a_call() -> None:
     assert error({"role": "assistant", "content": None}).code == "empty"
     assert error("The claim is supported.").code == "no_tool_call"
     assert error({"role": "assistant", "content": "", "reasoning_content": "hm"}).code == "only_reasoning"
-    for text in ("", "The claim is supported.", "<think>hm"):
-        assert '<tool_call>{"name": "TOOL", "arguments": {...}}</tool_call>' in error(text).message
+    for text in ("", "The claim is supported.", "<think>hm"):  # the environment adds an example of a call that is open
+        assert not re.search(r"[<{…]|\.\.\.", error(text).message)
 
 
 @pytest.mark.parametrize("head", ["", "Prose, 'quoted'. ", "<tool_call>", "x <tool_call> \n", "```json\n"])
@@ -289,11 +289,10 @@ def test_text_behind_the_json_of_a_call_is_an_error() -> None:
         ("invalid_json", "must be followed by a JSON object", "<tool_call>search late fees</tool_call>"),
         ("invalid_json", "must be followed by a JSON object", "<tool_call></tool_call>"),
         ("invalid_json", "the end of the message", "I see. <tool_call>"),
-        ("invalid_json", "must be followed by a JSON object", f"<tool_call>[{OBJECT}]</tool_call>"),
         ("bad_shape", "names no tool: it is an empty object", "{}"),
         ("bad_shape", "the keys 'query', 'k'", '{"query": "x", "k": 3}'),
-        ("bad_shape", "'query' stands beside it", '{"name": "search", "query": "x"}'),
-        ("bad_shape", "'final_verdict' stands beside it", {"tool": "submit", "final_verdict": "supported"}),
+        ("bad_shape", "'query' is outside of it", '{"name": "search", "query": "x"}'),
+        ("bad_shape", "'final_verdict' is outside of it", {"tool": "submit", "final_verdict": "supported"}),
         ("bad_shape", "must be a JSON object, not an array", '{"name": "search", "arguments": ["x"]}'),
         ("bad_shape", "must be a JSON object, not a number", '{"name": "search", "arguments": 3}'),
         ("bad_shape", "must be a JSON object, not a string", '{"name": "search", "arguments": "\\"x\\""}'),
@@ -304,7 +303,7 @@ def test_text_behind_the_json_of_a_call_is_an_error() -> None:
         ("bad_name", "must be one or more letters", {"tool": "", "arguments": {}}),
         ("bad_name", "'search the web'", {"tool": "search the web", "arguments": {}}),
         ("bad_name", "'sea\\nrch'", {"tool": "sea\nrch", "arguments": {}}),
-        ("bad_shape", "<search> is empty", "<search> </search>"),
+        ("bad_shape", "The tag search is empty", "<search> </search>"),
         ("unsupported_action", "not NoneType", None),
         ("unsupported_action", "not bytes", b"x"),
         ("unsupported_action", "not list", [TAGGED]),

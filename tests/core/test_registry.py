@@ -95,9 +95,9 @@ def test_defaults_and_fixed_settings_are_settings_of_the_config_class(id: str) -
     [
         ("claimchek", "there is no environment 'claimchek'. Did you mean 'claimcheck'?"),
         ("claimcheck-multihob", "Did you mean 'claimcheck-multihop'?"),
-        ("factgym/claimchek-v1", "Did you mean 'claimcheck'?"),
-        ("claimcheck-v7", "'claimcheck' is at version 1, not 7: use 'claimcheck-v1'"),
-        ("factgym/claimcheck-v0", "use 'claimcheck-v1'"),
+        ("factgym/claimchek-v2", "Did you mean 'claimcheck'?"),
+        ("claimcheck-v7", "'claimcheck' is at version 2, not 7: use 'claimcheck-v2'"),
+        ("factgym/claimcheck-v0", "use 'claimcheck-v2'"),
         ("", "factgym.list_envs() lists them"),
         ("zzzzzz", "factgym.list_envs() lists them"),
         ("claimcheck-v", "Did you mean"),
@@ -124,7 +124,7 @@ def test_a_fixed_setting_cannot_be_overridden() -> None:
     with pytest.raises(ConfigError, match="'claimcheck-hard' sets 'source' itself"):
         make("claimcheck-hard", source="mixed")
     with pytest.raises(ConfigError, match="'claimcheck-hard' sets 'source' itself"):
-        gymnasium.make("factgym/claimcheck-hard-v1", source="mixed")
+        gymnasium.make("factgym/claimcheck-hard-v2", source="mixed")
 
 
 def test_an_unknown_setting_is_named() -> None:
@@ -280,6 +280,7 @@ def test_every_error_is_one_family_and_also_of_the_builtin_kind_that_callers_exp
         errors.UnknownEnvError: LookupError,
         errors.ConfigError: ValueError,
         errors.DataError: ValueError,
+        errors.PathError: (errors.ConfigError, errors.DataError),
         errors.MissingExtraError: ImportError,
         errors.EpisodeOverError: RuntimeError,
         errors.ToolError: Exception,

@@ -338,7 +338,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     with monkeypatch.context() as patched:
         patched.setattr("factgym.corpora.cooccurrence.store.os.fsync", full)
-        with pytest.raises(DataError, match="no space is left"):
+        with pytest.raises(DataError, match="No space left on device"):
             build_index([("a", "A")], tmp_path / "x.cooc", workers=1)
     build_index([("a", "A")], tmp_path / "x.cooc", workers=1)
     assert open_index(tmp_path / "x.cooc").count(["A"]) == 1

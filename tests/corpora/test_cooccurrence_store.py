@@ -103,9 +103,9 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(raw)
         with pytest.raises(DataError, match=f"{name} is no co-occurrence index"):
             open_index(tmp_path / name)
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"cannot be read|is a folder"):
         open_index(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"cannot be read|is a folder"):
         open_index(tmp_path)
     write_container(tmp_path / "run", "cooccurrence-run", {}, {"firsts": [np.arange(3, dtype=np.uint32)]})
     with pytest.raises(DataError, match="holds 'cooccurrence-run'"):

@@ -151,7 +151,7 @@ def test_a_folder_of_documents_is_never_in_memory_whole(tmp_path: Path, monkeypa
     monkeypatch.setattr("factgym.corpora.documents._SPOOL_BYTES", 50_000)
     tracemalloc.start()
     longest = count = 0
-    for document in iter_folder(docs, extract=True):
+    for document in iter_folder(docs):
         longest, count = max(longest, tracemalloc.get_traced_memory()[1]), count + 1
         del document
     tracemalloc.stop()

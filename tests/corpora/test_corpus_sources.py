@@ -6,16 +6,21 @@ import bz2
 import json
 import re
 import sys
+import tempfile
 import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from factgym.core.errors import DataError, MissingExtraError
 from factgym.corpora.build import build_corpus, document_text, read_passages
 from factgym.corpora.cooccurrence.sources import BadRecords, Source
-from factgym.corpora.extraction import Extractor
+from factgym.corpora.documents import read_folder
+from factgym.corpora.extraction import Extractor, ReadingBudget, read_file
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.text import fold
@@ -46,12 +51,15 @@ def write_pdf(path: Path, pages: tuple[str, ...]) -> None:
     path.write_bytes(raw + f"{end}%%EOF\n".encode())
 
 
-def write_docx(path: Path, paragraphs: tuple[str, ...]) -> None:
-    """Write the parts of Office Open XML that a text needs."""
+def write_docx(path: Path, paragraphs: tuple[str, ...], style: str = "") -> None:
+    """Write the parts of Office Open XML that a text needs. style: of the first paragraph."""
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     office = "http://schemas.openxmlformats.org"
-    body = "".join(f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>" for text in paragraphs)
+    mark = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    marks = [mark, *[""] * (len(paragraphs) - 1)]
+    body = "".join(f"<w:p>{m}<w:r><w:t>{text}</w:t></w:r></w:p>" for m, text in zip(marks, paragraphs, strict=True))
+    styles = f'<w:styles xmlns:w="{word}"><w:style w:type="paragraph" w:styleId="Title"><w:name w:val="Title"/></w:style></w:styles>'
     main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     relations = f"{office}/package/2006/relationships"
     with zipfile.ZipFile(path, "w") as archive:
@@ -66,6 +74,13 @@ def write_docx(path: Path, paragraphs: tuple[str, ...]) -> None:
             f'{head}<Relationships xmlns="{relations}"><Relationship Id="rId1" '
             f'Type="{office}/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>',
         )
+        if style:
+            archive.writestr("word/styles.xml", head + styles)
+            archive.writestr(
+                "word/_rels/document.xml.rels",
+                f'{head}<Relationships xmlns="{relations}"><Relationship Id="rId1" '
+                f'Type="{office}/officeDocument/2006/relationships/styles" Target="styles.xml"/></Relationships>',
+            )
         archive.writestr(
             "word/document.xml", f'{head}<w:document xmlns:w="{word}"><w:body>{body}</w:body></w:document>'
         )
@@ -79,8 +94,88 @@ def quoted(stored: StoredCorpus, folder: Path, query: str) -> tuple[str, str]:
     return document, document_text(folder / document.partition("#")[0])[start:end]
 
 
+def test_a_quote_from_a_pdf_has_its_page_and_whole_words(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="needs the extra 'documents'")
+    from factgym.check import check_text
+
+    write_pdf(
+        tmp_path / "leave.pdf",
+        ("Nothing of interest is on this page.", "Leave requests are answered within ten days."),
+    )
+    (claim,) = check_text("Leave requests are answered within ten days.", tmp_path).claims
+    assert (claim.status, claim.quotes[0].location.page) == ("supported", 2)
+    assert str(claim.quotes[0].location).startswith("leave.pdf, p. 2")
+
+
+def write_lines(path: Path, lines: Iterable[tuple[int, int, str]]) -> None:
+    """Write a page of a PDF with texts at places, in the order given. lines: x, y and the text."""
+    texts = ") Tj ET ".join(f"BT /F1 10 Tf {x} {y} Td ({text}" for x, y, text in lines)
+    write_pdf(path, (f") Tj ET {texts}",))
+
+
+COLUMNS = (
+    ("The tenant pays the rent on the first", "The landlord keeps the roof and the"),
+    ("day of each month. A deposit of two", "walls in good order. Repairs are com-"),
+    ("months is due before the keys are", "pleted within ten days of a notice."),
+    ("handed over to the tenant.", ""),
+)
+FEES = (("Plan", "Fee in euros", "Users"), ("Basic", "10", "1"), ("Pro", "20", "5"), ("Team", "30", ""))
+
+
+@pytest.mark.parametrize(
+    ("rows", "lines"),
+    [
+        (COLUMNS, ["The tenant pays the rent on the first day of each month. A deposit of two months is due before the keys are "
+                   "handed over to the tenant.", "The landlord keeps the roof and the walls in good order. Repairs are completed "
+                   "within ten days of a notice."]),
+        (FEES, ["- Plan: Basic; Fee in euros: 10; Users: 1", "- Plan: Pro; Fee in euros: 20; Users: 5", "- Plan: Team; Fee in euros: 30"]),
+        ([("1.", "A roof is kept."), ("2.", "A wall is kept."), ("3.", "A door is kept.")],
+         ["1. A roof is kept.", "2. A wall is kept.", "3. A door is kept."]),
+    ],
+    ids=["columns", "table", "list"],
+)  # fmt: skip
+def test_lines_of_a_page_across_columns(rows: Sequence[Sequence[str]], lines: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("pypdf", reason="needs the extra 'documents': pip install -e '.[documents]'")
+    places = [
+        (72 + 200 * column, 700 - 14 * row, text)
+        for row, texts in enumerate(rows)
+        for column, text in enumerate(texts)
+        if text
+    ]
+    write_lines(tmp_path / "a.pdf", places)
+    (document,) = read_folder(tmp_path).documents
+    assert [line for passage in document.passages for line in passage.text.split("\n")] == lines
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 9)),
+        min_size=1,
+        unique_by=lambda cell: cell[:2],
+    )
+)
+def test_each_word_of_a_pdf_is_read_once(places: list[tuple[int, int, int]]) -> None:
+    """The words are known by construction, as each is written once."""
+    pytest.importorskip("pypdf", reason="needs the extra 'documents': pip install -e '.[documents]'")
+    texts = [" ".join(f"w{number}x{word}z" for word in range(length)) for number, (_, _, length) in enumerate(places)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.pdf"
+        write_lines(path, ((72 + 120 * x, 700 - 14 * y, text) for (x, y, _), text in zip(places, texts, strict=True)))
+        read = re.findall(r"w\d+x\d+z", read_file(path).text)
+    assert sorted(read) == sorted(" ".join(texts).split())
+
+
+def test_a_title_of_word_is_the_title_of_the_document(tmp_path: Path) -> None:
+    pytest.importorskip("mammoth", reason="needs the extra 'documents'")
+    write_docx(
+        tmp_path / "a.docx", ("Plans of 2024", "The plan has two parts, and each costs ten euros."), style="Title"
+    )
+    (document,) = read_folder(tmp_path).documents
+    assert document.title == "Plans of 2024"
+
+
 def test_html_pdf_and_docx_are_searched_and_quotes_lead_back(tmp_path: Path) -> None:
-    for module in ("markdownify", "mammoth", "pypdf"):
+    for module in ("mammoth", "pypdf"):
         pytest.importorskip(module, reason="needs the extra 'documents': pip install -e '.[documents]'")
     docs = tmp_path / "docs"
     docs.mkdir()
@@ -166,12 +261,12 @@ def test_extraction_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
             extract(tmp_path / "bomb.docx")
         with pytest.raises(DataError, match=r"nested too deeply|crashed"):
             extract(tmp_path / "deep.html")
-        assert extract(tmp_path / "a.html") == "text"
-    with Extractor(max_seconds=0) as extract, pytest.raises(DataError, match="not extracted in 0 s"):
+        assert extract(tmp_path / "a.html").text == "text"
+    with Extractor(ReadingBudget(seconds=0)) as extract, pytest.raises(DataError, match="not reached in the 0 s"):
         extract(tmp_path / "a.html")
     monkeypatch.setattr("factgym.corpora.extraction.find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="needs the extra 'documents'"):
-        build_corpus(tmp_path, tmp_path / "out")
+    with pytest.raises(DataError, match="needs the extra 'documents'"):
+        build_corpus(tmp_path, tmp_path.with_suffix(".out"))
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_edges(many: DenseIndex, minilm: str) -> None:
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no encoder at .*nothing-here"):
+    with pytest.raises(ConfigError, match=r"encoder: .*nothing-here does not exist"):
         build_index(PASSAGES, "dense", encoder=str(tmp_path / "nothing-here"))
 
 

@@ -114,6 +114,7 @@ def test_links(source: str, expected: str) -> None:
         ('{% slack_channel "tts-jobs" %}', "tts-jobs"),
         ("{% alert %}note{% endalert %}", "note"),
         ("a[^1] b", "a b"),
+        ("<tr><td>Plan</td><td>10 <b>eu</b>ros</td></tr>", "Plan 10 euros"),
         ("<https://example.org/x>", "https://example.org/x"),
     ],
 )
@@ -266,7 +267,7 @@ def test_folder_order_ids_titles_and_skips(folder: Path) -> None:
     ]  # fmt: skip
     assert [document.id for document in scan.documents[1].passages] == ["leave#1"]
     reasons = {document.path: document.reason for document in scan.skipped}
-    assert set(reasons) == {"image.md", "latin.md", "big.md", "empty.md", "link.md"}
+    assert set(reasons) == {"image.md", "latin.md", "big.md", "empty.md", "link.md", "other.py"}
     assert reasons["image.md"] == "a binary file"
     assert "not UTF-8" in reasons["latin.md"]
     assert "over the limit" in reasons["big.md"]
@@ -292,7 +293,7 @@ def test_unreadable_files_are_reported(folder: Path) -> None:
 def test_an_empty_folder_is_an_error_that_names_the_expected_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such folder; expected a folder of"):
         read_folder(tmp_path / "missing")
-    with pytest.raises(DataError, match=r"no document found; expected \*\.md, \*\.txt or \*\.jsonl files"):
+    with pytest.raises(DataError, match=r"no document found; expected files with text in a kind that is read"):
         read_folder(tmp_path)
     (tmp_path / "x.md").write_bytes(b"\0")
     with pytest.raises(DataError, match=r"skipped x\.md: a binary file"):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
@@ -231,7 +231,6 @@ def test_paths_layouts_and_suffixes_that_do_not_exist_are_refused(tmp_path: Path
         read_passages(written(tmp_path / "a.png", "x"))
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.dictionaries(st.text(max_size=5), st.recursive(st.none() | st.text() | st.floats(allow_nan=False), st.lists, max_leaves=5), max_size=4), max_size=8),
     st.sampled_from([None, 1]),

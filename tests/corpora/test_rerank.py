@@ -196,7 +196,7 @@ def test_a_model_that_scores_no_pairs_is_refused(tmp_path: Path) -> None:
         Reranker(save_bert(tmp_path / "encoder", "BertModel"))
     with pytest.raises(ConfigError, match="gives 3 scores for a pair"):
         Reranker(save_bert(tmp_path / "three", num_labels=3))
-    with pytest.raises(ConfigError, match=r"no reranker at .*nothing-here"):
+    with pytest.raises(ConfigError, match=r"reranker: .*nothing-here does not exist"):
         Reranker(tmp_path / "nothing-here")
 
 
@@ -215,4 +215,4 @@ def test_the_commands(
         assert end.value.code == code
     streams = capsys.readouterr()
     assert [json.loads(line)["id"] for line in streams.out.splitlines()] == [hit.id for hit in expected]
-    assert "no reranker at './nothing'" in streams.err
+    assert "reranker: nothing does not exist" in streams.err

@@ -111,7 +111,7 @@ def test_malformed_files_name_the_location(tmp_path: Path, value: object, messag
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"test\.json: cannot be read \(No such file"):
+    with pytest.raises(DataError, match=r"test\.json cannot be read \(No such file"):
         ContractNliClaims(tmp_path, split="test")
 
 

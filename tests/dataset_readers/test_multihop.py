@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError
@@ -322,7 +322,6 @@ triples = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=50)
 @given(triples, st.none() | st.floats(-1, 1))
 def test_any_triple_survives_writing(
     tmp_path_factory: pytest.TempPathFactory, triple: Triple, value: float | None

@@ -16,6 +16,7 @@ from chrome import Chromium
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.viewer.live import PageServer, state_of
 from factgym.benchmarks.viewer.page import write_comparison, write_page
+from factgym.integrations.frameworks import Shell
 
 N = 300
 TASKS, K = 30, 4
@@ -223,7 +224,7 @@ def test_a_watched_page_follows_its_run(browser: Chromium, tmp_path: Path) -> No
     run = fake_runs.write_run(tmp_path / "run", episodes[:4])
     page = tmp_path / "served" / "index.html"
     page.parent.mkdir()
-    server = PageServer(lambda: write_page(run, page, live=True), lambda: state_of([run]), 0, reloads=False)
+    server = PageServer(lambda: write_page(run, page, live=True), lambda: state_of([run]), 0, False, Shell().refusal)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     browser.origin = f"http://127.0.0.1:{server.server_port}/"
     try:
@@ -251,13 +252,13 @@ def test_a_watched_page_follows_its_run(browser: Chromium, tmp_path: Path) -> No
         del browser.origin
 
 
-@pytest.mark.parametrize(("path", "host", "status"), [("/", "evil.example", 403), ("/../secret", "127.0.0.1", 404)])
+@pytest.mark.parametrize(("path", "host", "status"), [("/", "evil.example", 421), ("/../secret", "127.0.0.1", 404)])
 def test_a_watched_page_is_for_this_machine_alone(tmp_path: Path, path: str, host: str, status: int) -> None:
     (tmp_path / "secret").write_text("x")
     (tmp_path / "served").mkdir()
     run = fake_runs.write_run(tmp_path / "run", [fake_runs.episode(1)])
     page = tmp_path / "served" / "index.html"
-    with PageServer(lambda: write_page(run, page), lambda: "", 0, reloads=False) as server:
+    with PageServer(lambda: write_page(run, page), lambda: "", 0, False, Shell().refusal) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
         connection.putrequest("GET", path, skip_host=True)

@@ -50,7 +50,7 @@ def started(**config: Any) -> Any:
 def kind_of(messages: Any, tools: Any) -> str:
     if tools:
         return "search"
-    return "with" if "<evidence>" in messages[1]["content"] else "without"
+    return "with" if "<evidence " in messages[1]["content"] else "without"
 
 
 class Solver:

@@ -133,7 +133,7 @@ def episodes(split: str, count: int) -> list[str]:
 
 def test_an_episode_has_fewer_than_400_tokens() -> None:
     pytest.importorskip("tokenizers", reason="needs the extra 'local'")
-    from factgym.training.tokenizer import phrase_tokenizer
+    from factgym.training.recipes.scratch import phrase_tokenizer
 
     tokenizer = phrase_tokenizer(episodes("train", 400), special=SPECIAL, tags=TAGS)
     assert tokenizer.get_vocab_size() <= 2048
@@ -145,7 +145,7 @@ def test_an_episode_has_fewer_than_400_tokens() -> None:
 
 def test_the_tokenizer_loses_nothing_and_keeps_names_apart() -> None:
     pytest.importorskip("tokenizers", reason="needs the extra 'local'")
-    from factgym.training.tokenizer import phrase_tokenizer
+    from factgym.training.recipes.scratch import phrase_tokenizer
 
     tokenizer = phrase_tokenizer(episodes("train", 400))
     for text in ("", 'Zürich, 漢字 — naïve\t\n\n«x» {"a": ["Bola"]} ǅ ʰ \u0301 💡', *episodes("test", 3)):

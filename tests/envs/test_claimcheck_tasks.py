@@ -222,7 +222,7 @@ def test_hostile_documents_change_nothing_about_the_conversation(monkeypatch: py
         obs, _ = env.reset(seed=0)
         prompt = env.policy_prompt()[-1]["content"] or ""
         assert all(marker not in prompt for marker in ("<|", "[INST]", "<tool_call", "</tool_"))
-        assert prompt.count("</evidence>") == (2 if config.get("offline") else 0)
+        assert prompt.count(f"</evidence {env.nonce}>") == (2 if config.get("offline") else 0)
         if config.get("offline"):
             continue
         observations = [env.step(act("search", query="probation leave days"))[0], env.step(act("list"))[0]]
@@ -230,7 +230,7 @@ def test_hostile_documents_change_nothing_about_the_conversation(monkeypatch: py
         for obs in observations:
             assert obs.count("<tool_response>") == obs.count("</tool_response>") == 1
             assert "<|" not in obs and "<tool_call" not in obs and "[INST]" not in obs
-        assert "".join(observations).count("</evidence>") == 2
+        assert "".join(observations).count(f"</evidence {env.nonce}>") == 2
     clear_shared()
 
 
@@ -291,7 +291,7 @@ def test_an_index_that_cannot_be_pickled_serves_forked_workers(source: Source) -
 
     options = {"shared_memory": False, "context": "fork"}
     vector = gymnasium.make_vec(
-        "factgym/claimcheck-multihop-v1", 2, vectorization_mode="async", vector_kwargs=options, index=Locked()
+        "factgym/claimcheck-multihop-v2", 2, vectorization_mode="async", vector_kwargs=options, index=Locked()
     )
     try:
         vector.reset(seed=0)

@@ -80,7 +80,7 @@ def test_the_searcher_sees_the_messages_alone() -> None:
         {"role": "assistant", "content": policy.act(messages, [])},
         {
             "role": "user",
-            "content": f'<tool_response>\n<result id="1" title="x">\n{passage}\n</result>\n</tool_response>',
+            "content": f'<tool_response>\n<result id="1" title="x" qzkv>\n{passage}\n</result qzkv>\n</tool_response>',
         },
     ]
     completion = policy.act(messages, [])

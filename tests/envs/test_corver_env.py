@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from corver_examples import FALSE, GOOD, TABLE, TRUE, Broken, report, started, written
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import factgym
@@ -147,7 +147,6 @@ PIECES = (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=14).map("".join), st.integers(1, 2))
 def test_any_text_is_scored_within_the_bounds_and_its_spans_sum_to_its_reward(
     path: str, completion: str, turns: int
@@ -196,7 +195,7 @@ def test_with_more_turns_a_reply_without_an_answer_costs_one(path: str) -> None:
     env = started(path, max_turns=3)
     obs, reward, terminated, truncated, info = env.step("Let me think about it.")
     assert (reward, terminated, truncated, info["error"], info["turns_left"]) == (0, False, False, "no_tool_call", 2)
-    assert "Write <think>…</think><answer>…</answer>" in obs
+    assert "in the two blocks of the instructions" in obs
     obs, *_, info = env.step("<think>Is it <answer>Dolvin</answer>?</think>")
     assert info["error"] == "only_reasoning"
     assert env.step(GOOD)[1] == pytest.approx(3.1)

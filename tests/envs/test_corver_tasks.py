@@ -50,7 +50,7 @@ def test_search_shows_whole_passages_delimited_and_bounded(path: str, corpus: st
     env = started(path, "corver-qa-search", corpus=corpus, max_passage_chars=300)
     obs, *_ = env.step("<search>Crimson Orvessa novel, evil page</search>")
     assert "Crimson Orvessa is a novel by Marek Dolvin." in obs
-    assert obs.count("<result ") == obs.count("</result>") >= 2
+    assert obs.count("<result ") == obs.count(f"</result {env.nonce}>") >= 2
     assert "‹/result>" in obs and "‹answer>" in obs and "‹tool_call>" in obs
     assert "more characters]" in obs
     assert env.step(GOOD)[1] == pytest.approx(3.1)

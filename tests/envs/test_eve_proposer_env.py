@@ -107,7 +107,7 @@ def test_a_message_without_a_proposal_costs_a_turn(message: Any, code: str) -> N
     obs, _, terminated, _, info = env.step(message)
     assert (terminated, info["error"], info["turns_left"]) == (False, code, 4)
     if code in ("no_tool_call", "only_reasoning"):
-        assert "<question>…</question>" in obs
+        assert "`question`, `answer` and `evidence`" in obs
 
 
 def test_a_call_before_the_blocks_is_done_and_the_blocks_are_not_taken() -> None:
@@ -298,7 +298,11 @@ def test_text_in_a_document_cannot_close_its_tag_or_call_a_tool() -> None:
     env = factgym.make("eve-proposer", corpus=Corpus([Passage('e"vil', "<answer>", evil)]), hops=1)
     env.reset(seed=0)
     content = env.policy_prompt()[-1]["content"]
-    assert content.count("</document>") == 1 and "<tool_call>" not in content and "<answer>" not in content
+    assert (
+        content.count(f"</document {env.nonce}>") == content.count("</document") == 1
+        and "<tool_call>" not in content
+        and "<answer>" not in content
+    )
     report = ended(
         env, proposal("When was Ada here?", "1815", content[content.index("Ada was") : content.index(" Hops: 1")])
     )

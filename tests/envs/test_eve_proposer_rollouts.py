@@ -295,7 +295,7 @@ class Scorer(Solver):
 
     def score(self, messages: Any, completion: str, *, given: str = "") -> float:
         self.scored.append((completion, given))
-        return self.logs["<evidence>" in messages[1]["content"]]
+        return self.logs["<evidence " in messages[1]["content"]]
 
 
 def test_v_can_come_from_teacher_forced_log_probabilities() -> None:
@@ -415,6 +415,6 @@ def test_the_solver_searches_the_proposers_corpus_and_never_sees_the_answer() ->
     searching = [text for text in prompts if "result id" in text]
     assert len(searching) == 5 and all('id="ada"' in text for text in searching)
     assert all("1815" in text for text in searching), "the passage tells"
-    bare = [text for text in prompts if "result id" not in text and "<evidence>" not in text.partition("Question:")[2]]
+    bare = [text for text in prompts if "result id" not in text and "<evidence " not in text.partition("Question:")[2]]
     assert len(bare) == 5 and not any("1815" in text for text in bare)
     assert len(CORPUS) == 12

@@ -23,7 +23,7 @@ from eve_examples import (
     searched,
     started,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import factgym
@@ -39,7 +39,7 @@ def test_a_search_then_two_blocks_are_a_whole_episode() -> None:
     env = started()
     obs, reward, terminated, truncated, info = env.step("<think>Look first.</think><search>Crimson Orvessa</search>")
     assert (reward, terminated, truncated, info["error"], info["turns_left"]) == (0, False, False, None, 4)
-    assert f'<result id="novel" title="Crimson Orvessa">\n{PASSAGES[0].text}\n</result>' in obs
+    assert f'<result id="novel" title="Crimson Orvessa" {env.nonce}>\n{PASSAGES[0].text}\n</result {env.nonce}>' in obs
     obs, reward, terminated, truncated, info = env.step(f"So it is he.\n{blocks('the Marek Dolvin', WRITTEN)}")
     assert (reward, terminated, truncated, info["error"]) == (pytest.approx(1.3), True, False, None)
     assert (env.episode.stop, info["stage"]) == ("submitted", "done")
@@ -185,7 +185,10 @@ def test_without_search_there_is_one_turn_and_the_evidence_may_be_shown() -> Non
     _, reward, terminated, *_ = env.step("Velmora")
     assert (reward, terminated) == (1.0, True)
     with_evidence = started("town", search=False, evidence=True)
-    assert with_evidence.policy_prompt()[1]["content"].endswith(f"<evidence>\n{WRITTEN}\n{BORN}\n</evidence>")
+    nonce = with_evidence.nonce
+    assert with_evidence.policy_prompt()[1]["content"].endswith(
+        f"<evidence {nonce}>\n{WRITTEN}\n{BORN}\n</evidence {nonce}>"
+    )
     assert with_evidence.config.rubric.name == "guarded"
     assert report(with_evidence, blocks("Velmora", BORN)).total == pytest.approx(1.3)
     assert any("gold evidence shown" in warning for warning in with_evidence.warnings())
@@ -326,7 +329,7 @@ def test_a_message_with_neither_costs_a_turn_and_the_last_one_counts_whole() -> 
     env = searched(max_turns=3)
     obs, _, terminated, truncated, info = env.step("Marek Dolvin")
     assert (terminated, truncated, info["error"]) == (False, False, "no_tool_call")
-    assert "neither a tool call nor an answer" in obs and "<answer>…</answer>" in obs
+    assert "neither a tool call nor an answer" in obs and "blocks `answer` and `evidence`" in obs
     _, reward, terminated, truncated, info = env.step("<think>He did.</think>Marek Dolvin.")
     assert (reward, terminated, truncated, env.episode.stop) == (0.5, False, True, "turn_limit")
     metrics = info["reward"].metrics
@@ -425,7 +428,6 @@ PIECES = (
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=8)), max_size=14).map("".join),
     st.sampled_from(["guarded", "eve"]),

@@ -186,7 +186,7 @@ def test_calls_after_the_end_of_a_question_in_one_message_are_not_done(path: str
     assert info["messages"][0]["content"].startswith("<result")
     assert info["messages"][1]["content"].startswith("Question 1 is answered")
     assert info["messages"][2]["content"].startswith("Error (next_message)")
-    assert "<result" not in prompt_text(env)
+    assert "<result source" not in prompt_text(env)
     info = env.step(native(call("answer", answer="y"), VERDICT))[4]
     assert info["messages"][1]["content"].startswith("Error (next_message)")
     assert env.stage == "verdict"

@@ -222,8 +222,11 @@ def test_a_hostile_source_stays_inside_its_tags_and_its_words_can_be_quoted(tmp_
     (tmp_path / "x.jsonl").write_text(json.dumps(row), "utf-8")
     env = factgym.make("seva-fever", path=str(tmp_path / "x.jsonl"))
     obs, _ = env.reset()
-    assert obs.count("</document>") == obs.count("<document>") == 1
-    assert "<tool_call>" not in obs.partition("<document>")[2]
+    assert (
+        obs.count(f"\n</document {env.nonce}>") == obs.count(f"<document {env.nonce}>\n") == 1
+        and "</document>" not in obs
+    )
+    assert "<tool_call>" not in obs.partition(f"<document {env.nonce}>\n")[2]
     assert "<|" not in obs and len(env.task.source) == len(HOSTILE)
     for source_span in (HOSTILE, env.task.source):  # as it was written, and as it was shown
         env.reset(options={"task": 0})
@@ -239,7 +242,10 @@ def test_a_hostile_source_stays_inside_its_tags_and_its_words_can_be_quoted(tmp_
 def test_a_long_source_is_cut_at_the_limit_and_the_cut_is_marked(path: str) -> None:
     env = started(path, max_source_chars=26)
     assert env.task.source == "Logs are kept for 90 days.… [cut: 23 more characters]"
-    assert "Logs are kept for 90 days.… [cut: 23 more characters]\n</document>" in env.policy_prompt()[1]["content"]
+    assert (
+        f"Logs are kept for 90 days.… [cut: 23 more characters]\n</document {env.nonce}>"
+        in env.policy_prompt()[1]["content"]
+    )
 
 
 def test_a_size_draws_a_stratified_slice_by_the_seed(data_dir: Path) -> None:

@@ -30,7 +30,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from conformance.setups import SETUPS, agents
+from conformance.setups import DOCUMENTS, agents
+from conformance.setups import SETUPS as CONFORMANCE_SETUPS
+from imitations import imitations, survivors, without_own
 from public_data import find_data_dir
 
 import factgym
@@ -43,6 +45,21 @@ from factgym.core.policy import Policy
 
 Kind = Literal["calls", "messages", "texts"]
 
+
+def planted_documents(tmp: Path, data: Callable[[], Path]) -> dict[str, Any]:
+    """Documents with the attack set of `imitations` between their paragraphs and in their headings."""
+    attacks = imitations("ffff")
+    paragraphs = {name: text.split("\n\n") for name, text in DOCUMENTS.items()}
+    count = sum(map(len, paragraphs.values()))
+    shares = [attacks[number::count] for number in range(count)]
+    for name, texts in paragraphs.items():
+        planted = [f"{text}\n\n{' '.join(' '.join(shares.pop()).split())}." for text in texts]
+        (tmp / name).write_text("\n\n".join(planted), "utf-8")
+    return {"path": str(tmp)}
+
+
+SETUPS = [*CONFORMANCE_SETUPS, ("claimcheck-docs", planted_documents)]
+"""Those of the conformance tests, and documents that try to imitate what delimits them."""
 TASKS = 2
 """Tasks that each scripted agent plays in each environment."""
 
@@ -322,6 +339,11 @@ def _reference(case: Case) -> tuple[Outcome, list[list[Message]]]:
         if terminated or truncated:
             break
     report = env.episode.report or env.truncate("turn_limit")
+    if case.needs is planted_documents:  # what the integrations show is compared with this
+        example = env.example_call()
+        contents = [message["content"] or "" for new in [first[1:], *answers] for message in new]
+        visible = [without_own(text.replace(example, ""), env.nonce) for text in contents]
+        assert not [marks for text in visible for marks in survivors(text, env.nonce)], case
     return outcome_of(report, first=first, answers=answers, stop=env.episode.stop, tools=tools), prompts
 
 

@@ -25,6 +25,7 @@ from factgym.check.documents import CheckedDocuments
 from factgym.core.errors import ConfigError
 from factgym.core.policy import PolicyError
 from factgym.integrations.check_server import CheckLimits, CheckServer
+from factgym.integrations.frameworks import Shell
 
 URL = "http://127.0.0.1"
 TOKEN = "a-token-of-some-length"
@@ -127,7 +128,7 @@ def test_documents_are_chosen_by_label_and_never_by_path(client: TestClient, fol
         ({"text": 5}, 422, "text: "),
         ({"text": TEXT, "path": "/etc/passwd"}, 422, "path: "),
         ({"text": TEXT, "question": "why? " * 1000}, 422, "question: more than"),
-        ([], 422, "the body"),
+        ([], 422, "body must be an object"),
     ],
 )
 def test_bad_requests_are_refused_with_a_reason(client: TestClient, body: Any, status: int, reason: str) -> None:
@@ -151,17 +152,17 @@ def test_bodies_and_types_are_checked(client: TestClient) -> None:
 
 
 def test_foreign_hosts_are_refused_without_a_token(checkers: dict[str, Checker]) -> None:
-    app = CheckServer(checkers).app
+    client = TestClient(CheckServer(checkers).app, base_url=URL)
     for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
-        assert TestClient(app, base_url=f"http://{host}").get("/health").status_code == 200, host
+        assert client.get("/health", headers={"Host": host}).status_code == 200, host
     for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8000", "192.168.0.7"):
-        assert TestClient(app, base_url=f"http://{host}").get("/health").status_code == 421, host
-    headers = TestClient(app, base_url=URL).get("/").headers
+        assert client.get("/health", headers={"Host": host}).status_code == 421, host
+    headers = client.get("/").headers
     assert headers["Content-Security-Policy"] == "frame-ancestors 'none'" and headers["Cache-Control"] == "no-store"
 
 
 def test_a_token_guards_every_address(checkers: dict[str, Checker]) -> None:
-    client = TestClient(CheckServer(checkers, token=TOKEN).app, base_url="http://check.example")
+    client = TestClient(CheckServer(checkers, shell=Shell(token=TOKEN)).app, base_url="http://check.example")
     basic = "Basic " + base64.b64encode(f"me:{TOKEN}".encode()).decode()
     for path in ("/", "/health", "/nothing"):
         for wrong in ("", "Bearer", f"Bearer {TOKEN}x", "Basic ???", f"Basic {TOKEN}", TOKEN):
@@ -171,7 +172,7 @@ def test_a_token_guards_every_address(checkers: dict[str, Checker]) -> None:
         assert client.get("/health", headers={"Authorization": right}).status_code == 200
     assert TOKEN not in client.get("/", headers={"Authorization": basic}).text
     with pytest.raises(ConfigError, match="16 or more"):
-        CheckServer(checkers, token="short")
+        Shell(token="short")
 
 
 class WaitingPolicy:

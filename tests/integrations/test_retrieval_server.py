@@ -22,8 +22,9 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.build import read_passages
 from factgym.corpora.http_client import HttpClient, server_address
 from factgym.corpora.index import build_index
-from factgym.integrations.frameworks import serve_app
+from factgym.integrations.frameworks import Shell
 from factgym.integrations.retrieval import MicroBatcher, RetrievalLimits, RetrievalServer
+from factgym.integrations.serving import Guard, serve
 
 SMALL_LIMITS = ("--max-queries", "4", "--max-query-chars", "100", "--max-topk", "5", "--max-body-mb", "0.01")
 
@@ -231,7 +232,13 @@ def asgi_call(app: Any, body: bytes) -> tuple[int, Any]:
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/retrieve", "headers": [], "query_string": b""}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/retrieve",
+        "headers": [(b"host", b"localhost")],
+        "query_string": b"",
+    }
     asyncio.run(app(scope, receive, send))
     return sent[0]["status"], json.loads(b"".join(message.get("body", b"") for message in sent))
 
@@ -269,7 +276,7 @@ def test_answers_do_not_wait_for_acknowledgements(monkeypatch: pytest.MonkeyPatc
         raise StartedError
 
     with pytest.raises(StartedError):
-        asyncio.run(serve_app(None, "127.0.0.1", 0, ready))
+        asyncio.run(serve(Guard(None, Shell(port=0)), ready))  # type: ignore[arg-type]
 
 
 def test_a_token_guards_every_address(corpus_file: Path) -> None:

@@ -122,7 +122,7 @@ def test_arguments_that_are_no_json_are_answered(arguments: Any) -> None:
     session = Session("claimcheck-multihop")
     session.start(0)
     assert session.call("search", arguments).startswith("Error (")
-    assert session.metrics()["errors"] == 1
+    assert session.metrics()["error_turns"] == 1
 
 
 async def async_text(session: Session) -> str:

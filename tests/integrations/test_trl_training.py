@@ -155,8 +155,8 @@ def test_wrong_arguments_are_refused(tmp_path: Path) -> None:
     env = factory("seva")()
     with pytest.raises(ConfigError, match="column 'task'"):
         env.reset(prompt=[])
-    with pytest.raises(ConfigError, match="corver-qa-v1 was given to seva-v1"):
-        env.reset(task=0, env="corver-qa-v1")
+    with pytest.raises(ConfigError, match="corver-qa-v2 was given to seva-v2"):
+        env.reset(task=0, env="corver-qa-v2")
     assert "Claim to check" in env.reset(task=0)
     with pytest.warns(UserWarning, match="can only append"):
         environment_factory("profact")

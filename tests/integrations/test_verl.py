@@ -140,7 +140,7 @@ def test_hostile_messages_are_answered_and_scored_for_nothing() -> None:
         out, _ = played(row_of(env_id), texts * 4)
         last = contexts_of(out)[-1]
         assert last.reward_score <= 0.1
-        assert last.extra_fields["reward_extra_info"]["errors"] >= 1
+        assert last.extra_fields["reward_extra_info"]["error_turns"] >= 1
 
 
 def test_a_message_with_a_malformed_call_is_refused_as_a_unit() -> None:
@@ -246,7 +246,7 @@ def test_other_formats_are_read_by_verls_parsers() -> None:
         row_of("claimcheck-multihop"), [call], "actor_rollout_ref.rollout.multi_turn.format=qwen3_coder"
     )
     assert "(turns left: 11)" in tokenizer().decode(server.prompts[1])
-    assert out.extra_fields["reward_extra_info"]["errors"] == 0.0
+    assert out.extra_fields["reward_extra_info"]["error_turns"] == 0.0
 
 
 def test_the_used_parts_of_verl_are_unchanged() -> None:

@@ -123,7 +123,7 @@ def test_a_validation_reports_every_metric(name: str, output: dict[str, Any]) ->
     session.start(0)
     session.close()
     names = {key.split("/")[2] for key in output[name]["validation"] if key.startswith("val-")}
-    assert {"reward", *session.report.components, "turns", "errors", "truncated"} <= names
+    assert {"reward", *session.report.components, "turns", "error_turns", "truncated"} <= names
 
 
 def test_the_page_runs(tmp_path: Path) -> None:

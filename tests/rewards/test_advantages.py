@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from factgym.core.errors import ConfigError
-from factgym.rewards.advantages import collapse, group_advantages, hop_advantages, stepwise_advantages
+from factgym.rewards.advantages import group_advantages, hop_advantages, stepwise_advantages
 
 FIGURE_6 = [1.13, 0.95, 0.71, 0.63, 0.42, 0.28, 0.15, 0.00]
 """Eight rollouts under the process reward, and the same under the binary one (two right)."""
@@ -126,41 +125,6 @@ def test_the_input_is_not_changed():
     rewards = np.array([[1.0, math.nan, 0.0]])
     group_advantages(rewards)
     np.testing.assert_array_equal(rewards, [[1.0, math.nan, 0.0]])
-
-
-def test_collapse_by_hand():
-    """Two equal groups of four, one mixed, one with a single score, which cannot be compared."""
-    rewards = [[1, 1, 1, 1], [0, 0, 0, 0], [1, 0, 0, math.nan], [0.5, math.nan, math.nan, math.nan]]
-    report = collapse(rewards)
-    assert (report.groups, report.unscored) == (3, 4)
-    assert report.reward == pytest.approx(5.5 / 12)
-    assert report.zero_variance == pytest.approx(2 / 3)
-    std = statistics.stdev([1, 0, 0])
-    assert (report.std_min, report.std_max) == (0.0, pytest.approx(std))
-    assert report.std_mean == pytest.approx(std / 3)
-    high, low = (2 / 3) / (std + 1e-4), (-1 / 3) / (std + 1e-4)
-    assert (report.advantage_min, report.advantage_max) == (pytest.approx(low), pytest.approx(high))
-    assert (report.low_mean, report.high_mean) == (pytest.approx(low / 3), pytest.approx(high / 3))
-    assert report.small == pytest.approx(8 / 11)
-    assert list(asdict(report))[:3] == ["groups", "unscored", "reward"]
-
-
-@given(REWARDS)
-def test_collapse_is_made_of_the_advantages(rewards):
-    scored = ~np.isnan(rewards)
-    usable = scored.sum(axis=1) >= 2
-    if not usable.any():
-        with pytest.raises(ConfigError, match="two scored"):
-            collapse(rewards)
-        return
-    report, advantages = collapse(rewards), group_advantages(rewards)
-    inside = advantages[scored & usable[:, None]]
-    assert (report.advantage_min, report.advantage_max) == (inside.min(), inside.max())
-    assert report.small == pytest.approx((np.abs(inside) < 0.05).mean())
-    equal = [len({reward for reward in group if not math.isnan(reward)}) == 1 for group in rewards[usable].tolist()]
-    assert report.zero_variance == pytest.approx(sum(equal) / len(equal))
-    assert report.low_mean <= 0.0 <= report.high_mean
-    assert report.std_min <= report.std_mean <= report.std_max + 1e-12
 
 
 # Hop-grouped advantages: EVE, equation 5.

@@ -7,12 +7,14 @@ paper's, word for word; the scores are reasoned out beside them from the formula
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import factgym
 from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import fold
@@ -30,6 +32,7 @@ from factgym.rewards.claimcheck.scoring import (
     RUBRICS,
     V2,
     ClaimScore,
+    _reasons_hold,
     chance_stakes,
     score_submission,
     span_credits,
@@ -690,6 +693,74 @@ def test_credits_go_to_typed_quotes_under_the_default_reward_alone():
         spans = span_credits(shares, scored, gold_of(REMOTE), {}, [{"role": "assistant", "content": text}], 0)
         assert sum(span.value for span in spans) == pytest.approx(rubric.total(scored.components, scored.gates))
         assert ((8, len(text)) in [(span.start, span.end) for span in spans]) == credited
+
+
+REASON_TEXTS = (
+    "Employees may work from home for two days a week if Simon Ward agrees.",
+    "Article 4: The U.S. office pays 1,500 dollars (15 %) by 3 March 2020 to Smith-Jones.",
+)
+
+
+def reason_holds(reason):
+    entry = SimpleNamespace(claim={"reason": reason}, cited=("E7",))
+    return _reasons_hold([entry], REASON_TEXTS)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        REASON_TEXTS[0],
+        REASON_TEXTS[1].upper(),
+        "The passage says two days.",
+        "It allows 2 days.",
+        "Staff may telework if the manager agrees, as E7 says.",
+        "Both sentences say so, the first one clearly; nothing is said about weekends.",
+        "Simon Ward's agreement is needed. SIMON agrees. So does simon.",
+        "The Wards agree.",
+        "Payment of $1500 is due on March 3rd, or 2020-03-03.",
+        "Fifteen per cent are paid by the US office.",
+        "Smith–Jones is paid, and so is Jones.",
+        "It does NOT say so; one would expect it in Article 4.",
+        "It says “Two days a week” and 'if Simon Ward agrees'.",
+        'It says "Employees may … a week".',
+    ],
+)
+def test_an_honest_reason_holds_however_it_is_put(reason):
+    assert reason_holds(reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "The text says Simmons.",
+        "The text says Peter.",
+        "Microsoft's office pays.",
+        "sarah agrees.",
+        "The Paris office pays. NASA does not.",
+        "It says 5 days.",
+        "It says five days.",
+        "Within 4 March 2020.",
+        "§ 12 says so.",
+        "Sixteen per cent.",
+        "It says “three days”.",
+        "It says 'three days'.",
+        "It says «three days».",
+        "Both sentences say Paul.",
+        "Simon Peters agrees.",
+    ],
+)
+def test_a_reason_with_a_name_a_number_or_words_that_are_nowhere_does_not_hold(reason):
+    assert not reason_holds(reason)
+
+
+def test_the_reasons_of_the_gold_hold():
+    for env_id in ("claimcheck", "claimcheck-multihop", "claimcheck-hard"):
+        tasks = factgym.make(env_id).tasks
+        for example in (tasks[index].example for index in range(40)):
+            texts = {passage.id: passage.text for passage in example.passages}
+            for gold in example.claims:
+                entry = SimpleNamespace(claim={"reason": gold.reason or "So it is."}, cited=())
+                assert _reasons_hold([entry], [gold.text, *(texts[fact.passage] for fact in gold.facts)]), gold.reason
 
 
 def test_words_in_a_reason_may_have_straight_marks():

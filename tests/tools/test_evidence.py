@@ -14,14 +14,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from imitations import imitations
 
 from factgym.core.action import parse_action
 from factgym.core.calls import CallError, ToolCall
+from factgym.core.untrusted import NO_NONCE, attribute, neutralise
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
 from factgym.tools.evidence import PAGE_SIZE, EvidenceState, PassageLibrary, list_passages, read, search
 from factgym.tools.toolbox import Toolbox, ToolResult
-from factgym.tools.untrusted import attribute, neutralise
 
 BOX = Toolbox((list_passages, search, read))
 PASSAGES = [
@@ -122,7 +123,8 @@ def test_reading_is_recorded_with_its_first_turn() -> None:
     at.turn = 2
     result = use(at, "read", id="E2")
     assert result.text == (
-        '<evidence id="E2" title="Travel policy">\nFlights are booked in economy class. Trains are preferred.\n</evidence>'
+        '<evidence id="E2" title="Travel policy" none>\nFlights are booked in economy class. Trains are preferred.\n'
+        "</evidence none>"
     )
     at.turn = 5
     use(at, "read", id="E2")
@@ -168,7 +170,10 @@ def test_a_users_index_that_answers_nonsense_is_a_fault_and_no_answer(answer: li
 
 
 TEXTS = st.lists(
-    st.sampled_from(HOSTILE) | st.text(max_size=8) | st.sampled_from([" ", "\n", "The rule is clear. "]), max_size=8
+    st.sampled_from(HOSTILE + imitations(NO_NONCE))
+    | st.text(max_size=8)
+    | st.sampled_from([" ", "\n", "The rule is clear. "]),
+    max_size=8,
 ).map("".join)
 
 
@@ -188,9 +193,11 @@ def test_no_text_of_a_passage_changes_the_structure_of_an_observation(title: str
         )
         first, *rest = result.text.split("\n")
         if result.tool == "read":
-            assert re.fullmatch(r'<evidence id="[^"]*" title="[^"]*">', first)
+            assert re.fullmatch(r'<evidence id="[^"]*" title="[^"]*" none>', first)
         else:
-            assert all(re.fullmatch(r'<result id="[^"]*"(?: title="[^"]*")?>.*</result>', line) for line in rest)
+            assert all(
+                re.fullmatch(r'<result id="[^"]*"(?: title="[^"]*")? none>.*</result none>', line) for line in rest
+            )
         parsed = parse_action(result.text.replace("{", "("), tags=TAGS)
         assert all(isinstance(item, CallError) for item in parsed.items)
 
@@ -201,16 +208,32 @@ def test_neutralising_keeps_every_offset_and_is_done_once(text: str) -> None:
     assert len(harmless) == len(text)
     assert neutralise(harmless) == harmless
     changed = {(a, b) for a, b in zip(text, harmless, strict=True) if a != b}
-    assert changed <= {("<", "‹"), ("[", "［")}
+    assert changed <= {
+        *zip("<＜﹤˂ᐸ≮◁&＆﹠", "‹" * 10, strict=True),
+        *zip("[［﹇&]", "⟦⟦⟦⟦⟧", strict=True),
+        *zip('"＂&{=`', "“““❴꞊ˋ", strict=True),
+    }
 
 
-@pytest.mark.parametrize("marker", [item for item in HOSTILE if item[0] in "<[" and item != "< /evidence>"])
+@pytest.mark.parametrize("marker", [item for item in HOSTILE if item[0] in "<["])
 def test_every_marker_is_neutralised(marker: str) -> None:
     assert neutralise(marker) != marker
 
 
 @pytest.mark.parametrize(
-    "text", ["", "a < b", "<b>bold</b>", "x[1] = [y](z)", "<section>", "< /evidence>", "‹evidence›"]
+    "text",
+    [
+        "",
+        "a < b",
+        "p<0.05",
+        "x <= 3 <€5",
+        "x[1] = [y](z) [注] [é]",
+        "AT&T &amp; Ｍ＆Ａ &lt; 5",
+        "{x}",
+        "<b>bold</b><br/>",
+        "<section>",
+        "‹evidence›",
+    ],
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert neutralise(text) is text or neutralise(text) == text

@@ -67,7 +67,8 @@ def test_a_call_that_fits_is_done_and_rendered() -> None:
         ({"word": "abcdef"}, "$.word", "has 6 characters; at most 5 are allowed"),
         ({"word": "a", "times": 4}, "$.times", "4 is greater than the maximum of 3"),
         ({"word": "a", "times": 0}, "$.times", "0 is less than the minimum of 1"),
-        ({"word": "a", "times": 2.0}, "$.times", "2.0 is not of type 'integer'"),
+        ({"word": "a", "times": 2.5}, "$.times", "2.5 is not of type 'integer'"),
+        ({"word": "a", "times": "2"}, "$.times", "'2' is not of type 'integer'"),
         ({"word": "a", "times": True}, "$.times", "True is not of type 'integer'"),
         ({"word": "a", "times": None}, "$.times", "None is not of type 'integer'"),
         ({"word": "a", "time": 2}, "$", "'time' is not a parameter. Did you mean 'times'?"),
@@ -85,6 +86,30 @@ def test_arguments_that_do_not_fit_are_reported_by_their_path(
         "invalid_arguments", f"Arguments of 'echo' do not fit its schema at {path}: {message}", path
     )
     assert result.text == f"Error (invalid_arguments): {result.error.message}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fitted"),
+    [
+        ({"word": "a", "times": 3.0}, {"word": "a", "times": 3}),
+        ({"word": "a", "times": 2e0}, {"word": "a", "times": 2}),
+    ],
+)
+def test_arguments_in_another_form_of_their_type_are_done_in_the_type_itself(
+    arguments: dict[str, Any], fitted: dict[str, Any]
+) -> None:
+    """JSON Schema 2020-12, 4.2.3: 3.0 is an integer."""
+    result = call("echo", arguments)
+    assert result.error is None
+    assert result.arguments == fitted
+    assert repr(result.arguments) == repr(fitted)
+
+
+@pytest.mark.parametrize("text", ["…", "...", "<wd>", "{w}", "[…]", "{{w}}", " … "])
+def test_a_placeholder_is_no_argument(text: str) -> None:
+    result = call("echo", {"word": text})
+    assert result.error is not None
+    assert result.error.code == "placeholder"
 
 
 HOSTILE: list[dict[str, Any]] = [
@@ -185,7 +210,7 @@ def test_two_tools_cannot_have_one_name() -> None:
 def test_a_schema_that_is_none_is_refused_when_it_is_first_used() -> None:
     broken = Tool("t", "", {"type": "nonsense"}, print, str)
     with pytest.raises(jsonschema.SchemaError):
-        broken.check({})
+        broken.fit({})
 
 
 def test_copies_of_a_tool_are_the_tool() -> None:

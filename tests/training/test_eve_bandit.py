@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.training.eve.bandit import Arms, arm_rewards, qualities, quality, run_reward
 
-STATES = st.lists(st.tuples(st.integers(1, 50), st.floats(-5, 30)), min_size=1, max_size=8)
+# Rewards that differ differ visibly: equal scores are told from others by a threshold of rounding.
+REWARDS = st.floats(-5, 30).map(lambda reward: round(reward, 3))
+STATES = st.lists(st.tuples(st.integers(1, 50), REWARDS), min_size=1, max_size=8)
 
 
 def arms_of(state: list[tuple[int, float]]) -> Arms:
@@ -123,7 +125,6 @@ def test_the_runs_reward_lies_in_its_range() -> None:
         run_reward(math.nan, 0.5)
 
 
-@settings(max_examples=50, deadline=None)
 @given(STATES)
 def test_arms_survive_json(state: list[tuple[int, float]]) -> None:
     arms = arms_of(state)

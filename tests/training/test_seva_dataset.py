@@ -10,6 +10,7 @@ from pathlib import Path
 
 import factgym
 from factgym.datasets.attribution import ERROR_TYPES, AttributionClaim, read_benchmark
+from factgym.envs.seva.agents import parse_brief
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.perturbations.names import Pool
 from factgym.generators.perturbations.probes import Probe
@@ -46,7 +47,7 @@ def test_every_target_earns_what_can_be_earned(data_dir: Path) -> None:
     for example, line in zip(examples, chat_lines(examples), strict=True):
         output = read_output(line["messages"][-1]["content"])
         gold = SevaGold(example.item.label, example.item.error_type)
-        env_claim = line["messages"][1]["content"].partition("Claim to check: ")[2]
+        env_claim = parse_brief(line["messages"]).claim
         score = score_output(output, gold, claim=env_claim, source=example.item.source)
         assert score.facts["correct"]
         assert score.facts["format_ok"]

@@ -18,6 +18,7 @@ from factgym.agents.runs.schema import validate
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import PolicyError
+from factgym.envs.seva.agents import parse_brief
 from factgym.training.rollouts import RolloutError
 from factgym.training.seva import ARMS, EvolveSettings
 from factgym.training.seva.proposer import PolicyProposer
@@ -96,8 +97,7 @@ def test_the_profile_is_of_the_verifier_before_and_not_of_the_measured_claims(wh
     for arm in ARMS:
         for number in (2, 3):
             for row in open_dataset(whole / arm / f"round-{number}" / "train.jsonl").rows():
-                source = row["messages"][1]["content"].removeprefix("<document>\n").partition("\n</document>")[0]
-                assert source not in sources
+                assert parse_brief(row["messages"]).source not in sources
         rules = (whole / arm / "round-1" / "rules.md").read_text("utf-8")
         assert not [claim for claim in measured if claim in rules]
 
@@ -233,7 +233,7 @@ class Flaky:
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         self.played = True
-        if self.failing_on is not None and (messages[-1]["content"] or "").endswith(self.failing_on):
+        if self.failing_on is not None and self.failing_on in (messages[-1]["content"] or ""):
             raise PolicyError("connection", "the server is away")
         return json.dumps({"label": "Attributable", "confidence": 0.5})
 

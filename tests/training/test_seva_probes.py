@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
-from factgym.agents.judges.base import AllAgree
 from factgym.agents.judges.fallback import LexicalCheckJudge
 from factgym.agents.judges.policy import PolicyJudge
 from factgym.agents.judges.prompt import PROBE_CHECK
@@ -138,8 +138,8 @@ def test_hostile_texts_stay_inside_their_tags():
     content = messages_for(ProbeRequest(claim_item("x", hostile, hostile), "paraphrase", "negation_flip"))[1][
         "content"
     ]
-    assert content.count("</source>") == 1
-    assert content.count("</claim>") == 1
+    assert len(re.findall(r"</source \w+>", content)) == len(re.findall(r"</claim \w+>", content)) == 1
+    assert "</source>" not in content and "</claim>" not in content
     assert '{"claim"' not in content
     assert "<|im_end|>" not in content
 
@@ -220,13 +220,6 @@ def test_the_cross_check_splits_probes_and_counts_the_rejected():
     assert (report["judged"], report["kept"], report["drop_rate"]) == (4, 1, 0.75)
     assert report["by_strategy"] == {"numerical_perturb": pytest.approx(2 / 3), "paraphrase": 1.0}
     assert "scripted:one" in report["note"]
-
-
-def test_agreement_of_two_judges_rejects_a_probe_that_either_refuses():
-    probes = some_probes()[:1]
-    judges = [PolicyJudge(Scripted(verdict(label)), PROBE_CHECK, name=label) for label in ("pass", "undetectable")]
-    _, report = run(cross_check(probes, AllAgree(judges), 1))
-    assert report["reasons"] == {"undetectable": 1}
 
 
 def test_a_stand_in_is_named_in_the_note():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -88,7 +89,7 @@ def test_without_gold_types_a_found_error_counts_where_it_was_named_and_a_missed
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def episode(gold: str, verdict: str | None, named: str | None) -> dict[str, Any]:
-        text = "<document>\nIt sold 12 cars in May.\n</document>\n\nClaim to check: It sold 90 cars in May."
+        text = "<document qzkv>\nIt sold 12 cars in May.\n</document qzkv>\n\nClaim to check: <claim qzkv>It sold 90 cars in May.</claim qzkv>"
         metrics = {"gold_verdict": gold, "verdict": verdict, "gold_error_type": None, "error_type": named}
         reward = {"status": "scored", "total": 0.0, "metrics": metrics}
         return {"error": None, "reward": reward, "messages": [{"role": "user", "content": text}]}
@@ -144,7 +145,7 @@ def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
     assert len(indices) == len(order) >= 3
     assert (
         text.count("<example ")
-        == text.count("</example>")
+        == len(re.findall(r"</example [a-z]{4}>", text))
         == sum(min(2, len(profile)) for profile in failures.values())
     )
     assert write_rules(profile, weakness_weights(profile.accuracy), {}) == ""
@@ -163,7 +164,7 @@ def test_a_hostile_claim_stays_material() -> None:
         "error_type": "fabrication",
         "gold_error_type": None,
     }
-    verdict = f"<document>\n{HOSTILE.replace('</document>', '')}\n</document>\n\nClaim to check: {HOSTILE}"
+    verdict = f"<document qzkv>\n{HOSTILE}\n</document qzkv>\n\nClaim to check: <claim qzkv>{HOSTILE}</claim qzkv>"
     episode = {
         "error": None,
         "reward": {"status": "scored", "total": 0.0, "metrics": metrics},
@@ -172,7 +173,7 @@ def test_a_hostile_claim_stays_material() -> None:
     failures = failures_of([episode])
     profile = profile_of([episode])
     rules = write_rules(profile, weakness_weights(profile.accuracy), failures)
-    assert rules.count("</example>") == 1
+    assert len(re.findall(r"</example [a-z]{4}>", rules)) == 1 and "</example>" not in rules
     assert len(rules) < 2000
 
 

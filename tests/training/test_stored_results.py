@@ -87,12 +87,17 @@ def test_two_recipes_are_compared_in_pairs_of_tasks_and_seeds(tmp_path: Path) ->
         stored_result(runs["mini"], "", "", others={"other": runs["other"][:1]})
 
 
-def test_other_recipes_and_unfinished_runs_are_refused(tmp_path: Path) -> None:
+def test_other_recipes_and_unfinished_runs_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     first, other = finished_run(tmp_path / "0", 0, 0.1), finished_run(tmp_path / "1", 1, 0.1, steps=30)
     with pytest.raises(ConfigError, match="one recipe"):
         stored_result([first, other], "", "")
     with pytest.raises(ConfigError, match="of its own"):
         stored_result([first, first], "", "")
-    (first / "result.json").unlink()
+    monkeypatch.chdir(tmp_path)
     assert main([str(first), "--out", str(tmp_path / "out.json")]) == 2
+    assert "--commit" in capsys.readouterr().err
+    (first / "result.json").unlink()
+    assert main([str(first), "--out", str(tmp_path / "out.json"), "--commit", "abc"]) == 2
     assert not (tmp_path / "out.json").exists()

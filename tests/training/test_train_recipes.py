@@ -79,8 +79,9 @@ VALUES = st.one_of(
     st.booleans(),
     st.integers(-(2**60), 2**60),
     st.floats(allow_nan=False, allow_infinity=False),
-    st.text(st.characters(exclude_categories=["Cs"])),
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
 )
+"""Of texts those that a configuration takes."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 

@@ -13,7 +13,7 @@ from factgym.agents.difficulty import DifficultyBand, select
 from factgym.agents.resolve import find_scripted_agent
 from factgym.agents.rollout.engine import play_episode
 from factgym.core.errors import DataError
-from factgym.training.recipes.selection import failures, learning_zone, reason_counts, score_tasks
+from factgym.training.difficulty_filter import failures, learning_zone, reason_counts, score_tasks
 
 
 def episode(task: str, total: float, right: bool | None = None, label: str | None = None, **components: float) -> Any:

@@ -1,4 +1,4 @@
-"""claimcheck-multihop-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+"""claimcheck-multihop-v2 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
 
 from factgym.integrations.verifiers import hub_environment
 

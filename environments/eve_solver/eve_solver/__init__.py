@@ -1,4 +1,4 @@
-"""eve-solver-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+"""eve-solver-v2 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
 
 from factgym.integrations.verifiers import hub_environment
 

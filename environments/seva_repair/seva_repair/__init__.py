@@ -1,4 +1,4 @@
-"""seva-repair-v1 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
+"""seva-repair-v2 for verifiers and prime. Written by `python -m factgym.integrations.hub`."""
 
 from factgym.integrations.verifiers import hub_environment
 

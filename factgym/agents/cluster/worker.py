@@ -23,7 +23,8 @@ from factgym.agents.rollout.engine import EpisodeRunner
 from factgym.agents.rollout.jobs import Job
 from factgym.agents.rollout.record import EncodedRecord
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, FactgymError, UnknownEnvError
+from factgym.core.errors import ConfigError, FactgymError, PathError, UnknownEnvError
+from factgym.core.paths import read_text
 from factgym.core.registry import EnvSpec, make, register, spec
 from factgym.core.tasks import Subset
 
@@ -57,10 +58,7 @@ def recipe_of(env: Env[Any], agent: str, settings: Mapping[str, Any]) -> Recipe:
     file = None
     if ".py:" in agent and not is_model(agent):
         path = Path(agent.rpartition(":")[0]).absolute()
-        try:
-            file = str(path), path.read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{path} cannot be read ({error})") from None
+        file = str(path), read_text(path)
     return Recipe(env.env_spec, config, tasks, agent, dict(settings), file, str(Path.cwd()))
 
 
@@ -79,8 +77,8 @@ def build(recipe: Recipe, folder: Callable[[], Path]) -> tuple[Env[Any], Agent]:
     if recipe.file is not None:
         path, text = Path(recipe.file[0]), recipe.file[1]
         is_local = False
-        with suppress(OSError, UnicodeDecodeError):
-            is_local = path.read_text("utf-8") == text
+        with suppress(PathError):
+            is_local = read_text(path) == text
         if not is_local:
             path = folder() / path.name
             path.write_text(text, "utf-8", newline="")

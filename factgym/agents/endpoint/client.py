@@ -8,7 +8,9 @@ Requests go straight over aiohttp's pooled connections. The `openai` client woul
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import time
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -28,11 +30,22 @@ from factgym.core.messages import Retry
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one reply. A chat completion has kilobytes; log-probabilities of many tokens some megabytes."""
 
 _CONNECT_SECONDS = 15.0
 _HANDSHAKE_SECONDS = 1.5
+_CONTACT_SECONDS = 1.5
+"""Seconds for which a first request that meets no server is repeated: it may be about to listen."""
+
+_QUIET_SECONDS = 2.0
+"""Seconds without an answer to the first request, after which a line says so."""
+
+_LOADING_PAUSE = 2.0
+_MAX_FIRST_CHARS = 300
+_SEEDED = b',"seed":'
 _MAX_ADAPTATIONS = 4
 _IDLE_SECONDS = 15.0
 """An idle connection older than this is not used again: a proxy or firewall on the way may have dropped it."""
@@ -60,13 +73,17 @@ class Client:
 
         self._aiohttp = aiohttp
         self._address = address
-        self._timeout = settings.timeout
+        self._timeout, self._max_outage = settings.timeout, settings.max_outage
+        self._overflow = re.compile(settings.overflow_pattern, re.IGNORECASE) if settings.overflow_pattern else None
+        self._keep_reasoning = settings.reasoning == "keep"
         self._redactor = redactor
         self._slots = asyncio.Semaphore(settings.connections)
         self.gate = gate_of(address.url, settings.max_wait)
         self._reached = False  # whether the server has answered anything
         self._served = False  # whether it was the server that answered, and no proxy for it
         self._gone_since: float | None = None  # the first request that met no server, since the last that did
+        self._gone_at: float | None = None  # the same on the clock of all threads
+        self.first_fault: Fault | None = None  # since the last answer that was none
         self._plain_port = None if address.url.startswith("https:") else urlsplit(address.url)
         self._proxy = _proxy_of(address.url)
         self._session: Any = None
@@ -96,6 +113,35 @@ class Client:
             return False
         return asyncio.get_running_loop().time() - self._gone_since < seconds
 
+    @property
+    def notice(self) -> str | None:
+        """How long the server has been away, and is waited for; None while it answers. For any thread."""
+        if (since := self._gone_at) is None:
+            return None
+        return f"server away for {time.monotonic() - since:.0f} s, waiting up to {self._max_outage:g}"
+
+    async def contact(self) -> Fault | None:
+        """Meet the server: return the fault where none listens; wait, and say so, for one that is loading its model."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        line = loop.call_later(_QUIET_SECONDS, _log.warning, "%s has not answered yet", self._address.url)
+        try:
+            while isinstance(fault := await self.models(), Fault) and (fault.loading or fault.unreachable):
+                if loop.time() - started > (self._max_outage if fault.loading else _CONTACT_SECONDS):
+                    return fault
+                if fault.loading and not line.cancelled():
+                    line.cancel()
+                    _log.warning("%s is loading its model: waiting up to %g s", self._address.url, self._max_outage)
+                await asyncio.sleep(_LOADING_PAUSE if fault.loading else _CONTACT_SECONDS / 5)
+        finally:
+            line.cancel()
+        return None
+
+    def read(self, answer: bytes) -> ChatReply | Fault:
+        """The reply or the fault that an answer holds."""
+        outcome = read_reply(answer, self._keep_reasoning, self._overflow)
+        return self.redacted(outcome) if isinstance(outcome, Fault) else outcome
+
     async def chat(self, body: bytes) -> bytes | Fault:
         """The reply to a chat request."""
         return await self._send("POST", "/chat/completions", data=body, headers=_JSON)
@@ -114,10 +160,17 @@ class Client:
         answer = await self._answer(method, path, **request)
         if isinstance(answer, Fault) and answer.away:
             if self._gone_since is None:
-                self._gone_since = asyncio.get_running_loop().time()
+                self._gone_since, self._gone_at = asyncio.get_running_loop().time(), time.monotonic()
+            self._served = self._served or answer.loading
         elif not isinstance(answer, Fault) or answer.cause not in ("timeout", "connection"):
-            self._gone_since, self._served = None, True
-        return self.redacted(answer) if isinstance(answer, Fault) else self._redactor.reply(answer)
+            self._gone_since, self._gone_at, self._served = None, None, True
+        if not isinstance(answer, Fault):
+            self.first_fault = None
+            return self._redactor.reply(answer)
+        answer = self.redacted(answer)
+        if answer.again and answer.cause != "rate_limit" and self.first_fault is None:
+            self.first_fault = answer
+        return answer
 
     async def _answer(self, method: str, path: str, **request: Any) -> bytes | Fault:
         """Errors become data here, outside of any `except`, so that no traceback can carry an echoed key."""
@@ -140,7 +193,7 @@ class Client:
             content = b"".join([part for part, _ in parts])
             if not 200 <= response.status < 300:
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return fault_of_status(response.status, headers, content)
+                return fault_of_status(response.status, headers, content, self._overflow)
             return _completion(content, parts, sent) if is_stream(content) else content
         if fault.again and not self._reached and self._plain_port is not None and await self._speaks_tls():
             return Fault("connection", f"{fault.message}; the server speaks HTTPS: write https://", fatal=True)
@@ -294,7 +347,7 @@ class Exchange:
 
     A model's own reply is never requested again, however bad it is: that would be rejection sampling, and flatter it.
     An empty reply is requested once more, and only where the server reports no token of it. requests, retries, notes:
-    for the record.
+    for the record. trouble: the last fault, while requests are repeated after it.
     """
 
     def __init__(self, client: Client, settings: EndpointSettings, random: Callable[[], Random]) -> None:
@@ -303,17 +356,23 @@ class Exchange:
         self._random = random
         self.requests = 0
         self._failed = 0  # retries used up by faults other than a rate limit's
+        self._seeded = False
         self._stalled = 0  # refusals for the rate since the server last took any request of the endpoint
         self._accepted = client.gate.accepted
         self.retries: list[Retry] = []
         self.notes: dict[str, Any] = {}
+        self.trouble: str | None = None
 
     async def reply(
-        self, body: Callable[[int | None], bytes], adapt: Callable[[Fault], str | None] = lambda _: None
+        self,
+        body: Callable[[int | None], bytes],
+        adapt: Callable[[Fault], str | None] = lambda _: None,
+        hopeless: Callable[[Fault], bool] = lambda _: False,
     ) -> ChatReply | Fault:
         """The model's reply. body: the request, given the `max_tokens` that fit (None: as set, 0: left out).
 
-        adapt: changes further requests where the server does not take a setting, and returns the change.
+        adapt: changes further requests where the server does not take a setting, and returns the change. hopeless: see
+        `send`.
         """
         limit: int | None = None
         sent = b""
@@ -321,26 +380,25 @@ class Exchange:
         async def request() -> ChatReply | Fault:
             nonlocal sent
             sent = body(limit)
+            self._seeded = _SEEDED in sent
             answer = await self._client.chat(sent)
             if isinstance(answer, Fault):
                 return malformed_turn(answer) if answer.cause == MALFORMED_CALL else answer
-            outcome = read_reply(answer, self._settings.reasoning == "keep")
-            if isinstance(outcome, Fault):
-                return self._client.redacted(outcome)
-            if outcome.empty:
+            outcome = self._client.read(answer)
+            if isinstance(outcome, ChatReply) and outcome.empty:
                 again = "empty_reply" not in self.notes and self._may_retry(_EMPTY)
                 self.notes["empty_reply"] = "asked again" if again else "returned as it came"
                 return _EMPTY if again else outcome
             return outcome
 
-        outcome = await self.send(request)
+        outcome = await self.send(request, hopeless)
         for _ in range(_MAX_ADAPTATIONS):
             if not isinstance(outcome, Fault) or not outcome.setting or adapt(outcome) is None or body(limit) == sent:
                 break
-            outcome = await self.send(request)
-        if isinstance(outcome, Fault) and outcome.reply_tokens is not None:
+            outcome = await self.send(request, hopeless)
+        if isinstance(outcome, Fault) and outcome.reply_tokens is not None and body(outcome.reply_tokens) != sent:
             limit = self.notes["max_tokens"] = outcome.reply_tokens
-            outcome = await self.send(request)
+            outcome = await self.send(request, hopeless)
         return outcome
 
     async def send(
@@ -356,7 +414,12 @@ class Exchange:
             if not isinstance(answer, Fault) or answer.cause not in ("rate_limit", "connection", "timeout"):
                 gate.taken(sent)
             if not isinstance(answer, Fault):
+                self.trouble = None
                 return answer
+            self.trouble = answer.message
+            first = self._client.first_fault
+            if answer.away and first is not None:
+                self.notes["outage"] = first.message[:_MAX_FIRST_CHARS]
             if limited and gate.accepted > self._accepted:
                 # The server takes other requests meanwhile, so that its turn comes: no retry is used up.
                 self._accepted, self._stalled = gate.accepted, 0
@@ -388,6 +451,11 @@ class Exchange:
     def _final(self, fault: Fault) -> Fault:
         """The fault with its history."""
         parts = [fault.message]
+        first = self._client.first_fault
+        if first is not None and fault.cause == "connection" and first.message != fault.message:
+            advice = "; some servers die of a seed: try --agent-set send_seed=false"
+            seeded = first.cause == "server" and fault.away and self._seeded
+            parts.insert(0, f"{first.message[:_MAX_FIRST_CHARS]}{advice * seeded}; and since then: ")
         if fault.retry_after is not None and fault.retry_after > self._settings.max_wait:
             parts.append(
                 f"; it asks to wait {fault.retry_after:.0f} s, above max_wait ({self._settings.max_wait:g} s)"

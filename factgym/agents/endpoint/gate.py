@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 
-from factgym.core.locks import HAS_LOCKS, lock, unlock
+from factgym.core.processes import HAS_LOCKS, lock, unlock
 
 DECREASE = 0.85
 """After a refusal, the pace as a part of the rate that was taken before it (CUBIC's beta)."""

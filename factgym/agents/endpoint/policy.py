@@ -13,15 +13,16 @@ from typing import Any, Literal, NoReturn
 from weakref import WeakKeyDictionary
 
 from factgym.agents.endpoint.client import Client, Exchange
-from factgym.agents.endpoint.faults import MALFORMED_CALL, Fault
-from factgym.agents.endpoint.reply import read_reply
+from factgym.agents.endpoint.faults import MALFORMED_CALL, REASONING, Fault
+from factgym.agents.endpoint.forms import Forms, may_be_refused
+from factgym.agents.endpoint.reply import ChatReply, read_reply
 from factgym.agents.endpoint.request import RequestTemplate, Transcript, encode_json
 from factgym.agents.endpoint.settings import EndpointSettings, Redactor, find_address
 from factgym.agents.sampling import tools_as_text
 from factgym.core.caching import Flights
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import ContextOverflowError, PolicyError
+from factgym.core.policy import ContentFilterError, ContextOverflowError, PolicyError
 from factgym.core.seeds import derive
 
 ToolSupport = Literal["native", "text"]
@@ -62,10 +63,11 @@ class Endpoint:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
         self._model = model
         self._template = self._template_for(model) if model else None
-        chosen = None if self.settings.tools == "auto" else self.settings.tools
-        self._tool_support: ToolSupport | None = "native" if self.address.is_openai and not chosen else chosen
+        self._tool_support: ToolSupport | None = "native" if self.address.is_openai else None
+        self._no_tools = ""  # how a probe showed that the server takes no tools
         self._flights: Flights[Any] = Flights()
         self.adapted: set[str] = set()  # changes of requests that the server asked for
+        self.forms = Forms(self.settings.send_reasoning, self.adapted)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy in another process reads the key from its own environment: keys are never pickled."""
@@ -84,12 +86,17 @@ class Endpoint:
         return await EndpointEpisode(self, None).act(messages, tools)
 
     async def prepare(self) -> None:
-        """Load the client, and find the model's name where it was not given, so that `describe` is complete.
+        """Meet the server, and find the model's name where it was not given, so that `describe` is complete.
 
         Raises ConfigError where the server lists none or several, and PolicyError where it cannot be asked.
         """
-        self.client()
+        if (fault := await self.client().contact()) is not None:
+            self.fail(replace(fault, fatal=True))
         await self.template()
+
+    def notice(self) -> str | None:
+        """A line for a display while the server is away; None while it answers."""
+        return next((notice for client in list(self._clients.values()) if (notice := client.notice)), None)
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings, as JSON data; never a key."""
@@ -144,11 +151,36 @@ class Endpoint:
 
     async def tool_support(self, tools: bytes) -> ToolSupport:
         """How tools are offered: as set, or as probed with these tools (a JSON list)."""
+        if self.settings.tools != "auto":
+            return self.settings.tools
+        outcome = await self._probed_tool_support(tools)
+        if isinstance(outcome, Fault):
+            await self.give_up(outcome)
+        return outcome
+
+    async def check_native(self, tools: bytes, reply: ChatReply | Fault) -> None:
+        """Raise ConfigError where tools are set to be native and the server leaves them out of the prompt.
+
+        A reply with a call, even one that the server cannot read, proves that it takes them; at the first one in words,
+        the server is probed.
+        """
+        if isinstance(reply, Fault):
+            refused = reply.about_tools and reply.cause == "bad_request"
+        elif reply.message.get("tool_calls") or MALFORMED_CALL in reply.completion.get("notes", {}):
+            refused, self._tool_support = False, "native"
+        else:
+            refused = bool(reply.message["content"])
+        if refused and await self._probed_tool_support(tools) == "text":
+            raise ConfigError(
+                f"{self.address.url} takes no tools for {self._model!r}: {self._no_tools}. Play with --tools text"
+            )
+
+    async def _probed_tool_support(self, tools: bytes) -> ToolSupport | Fault:
         if self._tool_support is None:
             template = await self.template()
             outcome, _ = await self._flights.share("tools", partial(self._probe_tools, template, tools))
             if isinstance(outcome, Fault):
-                await self.give_up(outcome)
+                return outcome
             self._tool_support = outcome
         return self._tool_support
 
@@ -173,6 +205,7 @@ class Endpoint:
 
         with_tools = await probe(tools)
         if isinstance(with_tools, Fault):
+            self._no_tools = f"it refuses them ({with_tools.message})"
             if with_tools.about_tools:
                 return "text"
             if with_tools.cause == MALFORMED_CALL:
@@ -183,8 +216,10 @@ class Endpoint:
         without = await probe(None)
         if isinstance(without, Fault):
             return "native"
-        count = _prompt_tokens(with_tools)
-        return "text" if count is not None and count == _prompt_tokens(without) else "native"
+        (count, called), (plain, _) = _tokens_and_calls(with_tools), _tokens_and_calls(without)
+        self._no_tools = f"its chat template drops them (a prompt has {count} tokens with tools and without)"
+        # One token is what stand-ins report that count nothing: a chat prompt has more.
+        return "text" if count > 1 and count == plain and not called else "native"
 
     def adapt(self, fault: Fault) -> str | None:
         """Change further requests where the server does not take a setting; return the change, None for no remedy."""
@@ -195,8 +230,9 @@ class Endpoint:
 
     def fail(self, fault: Fault) -> NoReturn:
         """Raise a fault as an error of policies."""
-        if fault.cause == "overflow":
-            raise ContextOverflowError(fault.message)
+        if fault.cause in ("overflow", "content_filter"):
+            refused = ContextOverflowError if fault.cause == "overflow" else ContentFilterError
+            raise refused(self.redactor.error(fault.message, 700))
         text = f"{self.address.url}: {fault.message}"
         raise PolicyError(fault.cause, self.redactor.error(text, 700), fatal=fault.fatal)
 
@@ -209,6 +245,9 @@ class Endpoint:
             fault = replace(fault, message=hint)
         elif fault.setting:
             hint = f"(the setting is {fault.setting}: leave it out, or change it with --agent-set)"
+            fault = replace(fault, message=f"{fault.message} {hint}")
+        elif fault.about_messages and REASONING.search(fault.message) and self.settings.send_reasoning != "auto":
+            hint = f"(send_reasoning is {self.settings.send_reasoning}: leave it at auto)"
             fault = replace(fault, message=f"{fault.message} {hint}")
         elif fault.about_tools:
             hint = "(a server that takes no tools can be played with tools='text')"
@@ -228,7 +267,8 @@ class Endpoint:
             raise self._cannot_score("OpenAI's API does not")
         template = await self.template()
         assistant: Message = {"role": "assistant", "content": given + completion}
-        request = json.loads(template.body(Transcript().messages([*messages, assistant]), limit=1)) | _PROMPT_LOGPROBS
+        body, _ = self.forms.write([*messages, assistant], Transcript())
+        request = json.loads(template.body(body, limit=1)) | _PROMPT_LOGPROBS
         request.pop("top_logprobs", None)
         answer = await self.exchange().send(partial(self.client().chat, encode_json(request)))
         if isinstance(answer, Fault):
@@ -269,10 +309,12 @@ class Endpoint:
         )
 
 
-def _prompt_tokens(body: bytes) -> int | None:
+def _tokens_and_calls(body: bytes) -> tuple[int, bool]:
+    """The tokens of a reply's prompt, 0 where they are not reported, and whether the reply holds tool calls."""
     reply = read_reply(body)
-    usage = {} if isinstance(reply, Fault) else reply.completion.get("usage", {})
-    return usage.get("prompt_tokens") or None
+    if isinstance(reply, Fault):
+        return 0, False
+    return reply.completion.get("usage", {}).get("prompt_tokens", 0), bool(reply.message.get("tool_calls"))
 
 
 def _model_names(models: bytes) -> list[str]:
@@ -296,11 +338,18 @@ class EndpointEpisode:
         self._seed = seed
         self._turn = 0
         self._transcript = Transcript()
+        self._exchange: Exchange | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """The fault after which the present request is repeated."""
+        return self._exchange.trouble if self._exchange else None
 
     async def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message:
         """The model's reply, with its `completion`.
 
-        Raises PolicyError for a fault of the infrastructure and ContextOverflowError where the prompt does not fit.
+        Raises PolicyError for a fault of the infrastructure, ContextOverflowError where the prompt does not fit, and
+        ContentFilterError where the provider blocks it.
         """
         endpoint, transcript = self._endpoint, self._transcript
         template = await endpoint.template()
@@ -310,13 +359,21 @@ class EndpointEpisode:
         mode = await endpoint.tool_support(tool_bytes) if tool_bytes else endpoint.settings.tools
         if mode == "text":
             messages, tool_bytes = tools_as_text(messages, tools), None
-        message_bytes = transcript.messages(messages)
-        exchange = endpoint.exchange(lambda: self._jitter)
-        reply = await exchange.reply(
-            lambda limit: template.body(message_bytes, tool_bytes, seed, limit), endpoint.adapt
-        )
+        exchange = self._exchange = endpoint.exchange(lambda: self._jitter)
+
+        async def ask(conversation: bytes, patient: bool) -> ChatReply | Fault:
+            return await exchange.reply(
+                lambda limit: template.body(conversation, tool_bytes, seed, limit),
+                endpoint.adapt,
+                lambda fault: fault.about_messages and may_be_refused(fault) and not patient,
+            )
+
+        reply = await endpoint.forms.exchange(messages, transcript, ask)
+        if tool_bytes and endpoint.settings.tools == "native":
+            await endpoint.check_native(tool_bytes, reply)
         if isinstance(reply, Fault):
             await endpoint.give_up(reply)
+        transcript.add_reply(reply)
         completion = reply.completion
         completion["requests"] = exchange.requests
         if exchange.retries:

@@ -18,9 +18,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from factgym.agents.sampling import NonNegative, Sampling
+from factgym.agents.endpoint.overflow import check_pattern
+from factgym.agents.sampling import NonEmpty, NonNegative, Sampling
 from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError
+from factgym.core.paths import is_host
 from factgym.core.secrets import REDACTED
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -42,7 +44,8 @@ class EndpointSettings(Sampling):
     requests use up no retries. connections: requests in flight at once. send_seed: send each turn's seed. top_logprobs:
     alternatives for each token, where the server gives them, stored in the record's notes. extra_body: further keys of
     the request, such as `{"chat_template_kwargs": {…}}`. stream: ask for replies as streams, which records the time to the
-    first token; servers that give nothing else get it unasked.
+    first token; servers that give nothing else get it unasked. overflow_pattern: a regular expression for the words by
+    which the server says that a prompt does not fit, where they are not recognized; searched without regard to case.
     """
 
     api_key_env: str | None = None
@@ -55,13 +58,16 @@ class EndpointSettings(Sampling):
     top_logprobs: Annotated[int, Field(ge=0, le=20)] = 0
     extra_body: dict[str, Any] | None = None
     stream: bool = False
+    overflow_pattern: NonEmpty | None = None
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check the further keys of requests."""
+        """Check the further keys of requests, and the pattern."""
         try:
             json.dumps(self.extra_body, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
             raise ConfigError(f"extra_body must be JSON data, not {self.extra_body!r:.80}") from None
+        if self.overflow_pattern is not None:
+            check_pattern(self.overflow_pattern)
         if reserved := _RESERVED_KEYS & set(self.extra_body or ()):
             raise ConfigError(
                 f"extra_body must not hold {', '.join(sorted(reserved))}: the endpoint writes these itself"
@@ -89,16 +95,17 @@ class Address:
 
 def find_address(base_url: str | None, api_key_env: str | None, environ: Mapping[str, str] = os.environ) -> Address:
     """Return the server and its key. Raises ConfigError for an unusable URL and for a missing key."""
-    url = base_url or environ.get("OPENAI_BASE_URL") or OPENAI_URL
-    host = _checked_host(url, "base_url" if base_url else "OPENAI_BASE_URL")
-    name = api_key_env or ("FACTGYM_API_KEY" if base_url else "OPENAI_API_KEY")
+    is_given = base_url is not None
+    url = base_url if base_url is not None else environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    host = _checked_host(url, "base_url" if is_given else "OPENAI_BASE_URL")
+    name = api_key_env or ("FACTGYM_API_KEY" if is_given else "OPENAI_API_KEY")
     key = environ.get(name, "").strip()
     if key and (not key.isascii() or not key.isprintable() or " " in key):
         raise ConfigError(f"{name} holds characters that no key has, such as a space or a line end")
     if not key and api_key_env:
         raise ConfigError(f"api_key_env names {api_key_env}, which is not set: export {api_key_env}=…")
     if not key and host == OPENAI_HOST:
-        remedy = "name it with api_key_env" if base_url else "export it, or give base_url for another server"
+        remedy = "name it with api_key_env" if is_given else "export it, or give base_url for another server"
         raise ConfigError(f"{name} is not set, and {host} asks for a key: {remedy}")
     return Address(url.rstrip("/"), host, key or NO_KEY)
 
@@ -110,7 +117,7 @@ def _checked_host(url: str, name: str) -> str:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise ConfigError(f"{name} is not a URL: write it like http://127.0.0.1:8000/v1") from None
-    if parts.scheme not in ("http", "https") or not host or url != url.strip() or not url.isprintable():
+    if parts.scheme not in ("http", "https") or not host or not is_host(host) or " " in url or not url.isprintable():
         raise ConfigError(f"{name} must be a URL like http://127.0.0.1:8000/v1")
     if parts.username is not None or parts.password is not None:
         raise ConfigError(f"{name} holds a user name or password: it would be recorded. Use api_key_env")
@@ -124,7 +131,8 @@ _GRAM = 6
 
 _BEARER = re.compile(r"(?i)\b(bearer|api[-_ ]?key[\"']?\s*[:=])\s*[\"']?[^\s\"',}]{4,}")
 _SK = re.compile(r"\bsk-[\w*.•…-]{2,}")
-_MASKED = re.compile(r"[^\s\"'`,;(){}\[\]]*(?:\*{2,}|•{2,}|…|\.{3,}|[xX]{4,})[^\s\"'`,;(){}\[\]]*")
+_WORD = re.compile(r"[^\s\"'`,;(){}\[\]]+")
+_MASK = re.compile(r"\*{2}|•{2}|…|\.{3}|[xX]{4}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
@@ -150,13 +158,15 @@ class Redactor:
         """A bounded line about a fault, without the key, its pieces, masked forms of it, or control characters."""
         text = _CONTROL.sub(" ", text[: 20 * limit])
         if self._secret:
-            text = _without_grams(_MASKED.sub(self._redact_masked, text), self._secret)
+            text = _without_grams(_WORD.sub(self._redact_masked, text), self._secret)
         text = _SK.sub(REDACTED, _BEARER.sub(lambda match: f"{match[1]} {REDACTED}", text)).strip()
         return text if len(text) <= limit else text[: limit - 1] + "…"
 
     def _redact_masked(self, match: re.Match[str]) -> str:
         """A word with stars or dots in it is redacted where it shares an end with the key."""
         word, secret = match[0], self._secret or ""
+        if not _MASK.search(word):
+            return word
         shares_end = word[:2] == secret[:2] or word[-2:] == secret[-2:] or REDACTED in word
         return REDACTED if shares_end else word
 

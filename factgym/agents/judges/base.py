@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from factgym.core.caching import gather_all, gather_bounded
-from factgym.core.errors import ConfigError, FactgymError
+from factgym.core.caching import gather_bounded
+from factgym.core.errors import FactgymError
 from factgym.core.messages import Usage
-from factgym.core.policy import add_usage
 
 Case = Mapping[str, str]
 """The texts to judge: one for each field of the rubric."""
@@ -27,8 +26,8 @@ CONCURRENCY = 8
 class JudgeError(FactgymError):
     """A judge gave no judgement on a case, though its infrastructure worked: the case is unscored.
 
-    cause: "malformed" (no answer that fits the schema, after every retry) or "context_limit" (the case does
-    not fit the model's context). answers: its replies, each cut.
+    cause: "malformed" (no answer that fits the schema, after every retry) or the `stop` of a `PromptRefusedError`.
+    answers: its replies, each cut.
     """
 
     def __init__(self, cause: str, message: str, answers: Sequence[str] = ()) -> None:
@@ -93,60 +92,6 @@ class Judge(ABC):
 
     async def close(self) -> None:  # noqa: B027 - most judges hold nothing, and need not override it
         """Release the judge's resources."""
-
-
-class AllAgree(Judge):
-    """Several judges that must agree: SEVA's cross-check, where a probe stays only if a second model passes it, too.
-
-    All judges are called at once, and the lowest score counts, the earliest judge's of equals. One fallback among
-    them makes the whole a fallback. Raises ConfigError for fewer than two judges, or for different rubrics. A case
-    that any of them cannot judge is unscored.
-    """
-
-    def __init__(self, judges: Sequence[Judge]) -> None:
-        self.judges = tuple(judges)
-        self._descriptions = [judge.describe() for judge in self.judges]
-        rubrics = sorted({f"{about['rubric']} (version {about['version']})" for about in self._descriptions})
-        if len(self.judges) < 2 or len(rubrics) > 1:
-            raise ConfigError(f"agreement takes two or more judges of one rubric, not {len(judges)} of {rubrics}")
-
-    def describe(self) -> dict[str, Any]:
-        """The rubric, and each judge's own description."""
-        first = self._descriptions[0]
-        hashes = sorted({about["prompt_sha256"] for about in self._descriptions if about["prompt_sha256"]})
-        return {name: first[name] for name in ("rubric", "version", "scale", "grades")} | {
-            "prompt_sha256": " ".join(hashes) or None,
-            "by": " and ".join(about["by"] for about in self._descriptions),
-            "stand_in": any(about["stand_in"] for about in self._descriptions),
-            "how": "the lowest of several scores",
-            "judges": self._descriptions,
-        }
-
-    async def close(self) -> None:
-        """Close every judge."""
-        for judge in self.judges:
-            await judge.close()
-
-    async def judge(self, case: Case) -> Judgement:
-        """Judge a case; see `Judge.judge`."""
-        judgements = await gather_all(judge.judge(case) for judge in self.judges)
-        worst = min(judgements, key=lambda judgement: judgement.score)
-        usage = Usage()
-        for judgement in judgements:
-            add_usage(usage, judgement.usage)
-        reason = worst.reason
-        if len({judgement.label for judgement in judgements}) > 1:
-            labels = ", ".join(f"{judgement.by}: {judgement.label}" for judgement in judgements)
-            reason = f"The judges disagree ({labels}). {worst.reason or ''}".strip()
-        return Judgement(
-            worst.score,
-            worst.label,
-            " and ".join(judgement.by for judgement in judgements),
-            any(judgement.stand_in for judgement in judgements),
-            all(judgement.cached for judgement in judgements),
-            reason,
-            usage,
-        )
 
 
 def judge_note(judge: Judge) -> str:

@@ -22,9 +22,9 @@ from factgym.agents.judges.prompt import PROMPTS, SUBMIT, AnswerForm, JudgePromp
 from factgym.core.action import ParsedAction, parse_action
 from factgym.core.caching import Flights, SqliteCache
 from factgym.core.calls import CallError
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import ConfigError, DataError, ToolError, did_you_mean
 from factgym.core.messages import Completion, Message, Usage, message_text
-from factgym.core.policy import ContextOverflowError, Policy, add_usage, call_policy
+from factgym.core.policy import Policy, PromptRefusedError, add_usage, call_policy
 from factgym.core.prompts import fill, prompt
 from factgym.core.seeds import derive
 from factgym.tools.toolbox import Tool
@@ -148,9 +148,9 @@ class PolicyJudge(Judge):
         for _ in range(self.retries + 1):
             try:
                 reply = await call_policy(policy, messages, tools, self.blocking)
-            except ContextOverflowError as overflow:
-                text = f"the case does not fit the context of {self._by}: {overflow}"
-                raise JudgeError("context_limit", text) from overflow
+            except PromptRefusedError as refused:
+                text = f"{self._by} cannot judge the case ({refused.stop}): {refused}"
+                raise JudgeError(refused.stop, text) from refused
             completion: Completion = reply.get("completion") or {}
             add_usage(usage, completion.get("usage"))
             parsed = parse_action(reply, implicit={"label": SUBMIT})
@@ -175,8 +175,8 @@ def submitted_arguments(parsed: ParsedAction, tool: Tool) -> dict[str, Any] | st
         return item.message
     if item.name != tool.name:
         return f"There is no tool {item.name!r}."
-    invalid = tool.check(item.arguments)
-    return dict(item.arguments) if invalid is None else invalid.message
+    arguments = tool.fit(item.arguments, item.texts)
+    return arguments.message if isinstance(arguments, ToolError) else dict(arguments)
 
 
 def corrected(parsed: ParsedAction, error: str) -> list[Message]:
@@ -213,7 +213,7 @@ def judge_from(
     """The judge for a shipped rubric: a policy judge, or without a policy the rubric's fallback.
 
     policy: None for the deterministic fallback, which caches nothing. cache: or the folder of one. name: of the judge.
-    Raises ConfigError for an unknown rubric and for a rubric without a fallback.
+    Raises ConfigError for an unknown rubric.
     """
     if prompt_name not in PROMPTS:
         hint = did_you_mean(prompt_name, PROMPTS)
@@ -222,8 +222,4 @@ def judge_from(
         if cache is not None and not isinstance(cache, JudgeCache):
             cache = JudgeCache(cache)
         return PolicyJudge(policy, PROMPTS[prompt_name], cache=cache, name=name)
-    if prompt_name not in _FALLBACKS:
-        raise ConfigError(
-            f"the rubric {prompt_name!r} has no fallback judge: it needs a model. {', '.join(_FALLBACKS)} have one."
-        )
     return _FALLBACKS[prompt_name]()

@@ -23,8 +23,8 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.strict_json import clean_text
+from factgym.core.untrusted import delimited, nonce_of
 from factgym.tools.toolbox import Tool
-from factgym.tools.untrusted import neutralise
 
 SUBMIT = "submit_judgement"
 
@@ -33,7 +33,6 @@ AnswerForm = Literal["tool", "json"]
 
 _PACKAGE = "factgym.agents.judges"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_OBJECT = re.compile(r"\{(?=\s*[\"'}])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +129,14 @@ class JudgePrompt:
     def messages(self, case: Case, form: AnswerForm) -> list[Message]:
         """The messages that put a case to a judge. Raises ConfigError like `check`."""
         texts = self.check(case)
-        names = "|".join(texts)
+        nonce = nonce_of(self.name, *texts.values())
         blocks = []
         for field in self.fields:
-            text = neutralise(clean_text(_cut_middle(texts[field.name], field.max_chars)))
-            # Against prompt injection: neither a tag of ours nor an object that a parser of answers would read may come from the case.
-            text = re.sub(rf"<(?=\s*/?\s*(?:{names})\b)", "‹", text, flags=re.IGNORECASE)
-            text = _OBJECT.sub("｛", text) or ("(empty)" if field.required else "(not given)")
-            blocks.append(f"<{field.name}>\n{text}\n</{field.name}>")
-        question = fill(prompt(_PACKAGE, "case"), material="\n\n".join(blocks), how=self.how(form))
+            text = clean_text(_cut_middle(texts[field.name], field.max_chars))
+            text = text or ("(empty)" if field.required else "(not given)")
+            blocks.append(delimited(field.name, text, nonce))
+        material = "\n\n".join(blocks)
+        question = fill(prompt(_PACKAGE, "case"), nonce=nonce, material=material, how=self.how(form))
         return [{"role": "system", "content": self.text}, {"role": "user", "content": question}]
 
 
@@ -176,12 +174,7 @@ PROBE_CHECK = _shipped(
 )
 """SEVA: is the probe fluent, its label decidable and right, and its error the intended one?"""
 
-NEXT_STEP = _shipped(
-    "next-step", 1, (Field("conversation", 40_000), Field("step", 8_000)), {"good": 1.0, "fair": 0.5, "poor": 0.0}
-)
-"""For best-of-n: does the next step of an agent help with its task?"""
-
 PROMPTS: Mapping[str, JudgePrompt] = MappingProxyType(
-    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK, NEXT_STEP)}
+    {rubric.name: rubric for rubric in (EVIDENCE_SUPPORT, PROBE_CHECK)}
 )
 """The shipped rubrics by name."""

@@ -1,8 +1,8 @@
 """From chat messages to the text and ids of a prompt, and from ids back to the text of a reply.
 
-The abilities of a chat template are probed once: does a system message appear in the rendered text, do the tools? A
-template that drops or refuses a system message gets it at the top of the first user message; one that ignores tools
-gets them as text. One that then still refuses the order of roles gets neighbours of one role merged.
+The abilities of a chat template are probed once: which of a system message, tools, and the reasoning of an earlier reply
+appear in the rendered text? A template that drops a system message gets it at the top of the first user message; one
+that ignores tools gets them as text. A conversation that the template refuses is folded, as little as it takes.
 
 Text in a message never becomes a control token: those that occur in it are broken up (see `Codec.defuse`).
 """
@@ -15,9 +15,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from factgym.agents.sampling import ToolMode, tools_as_text
+from factgym.agents.folding import FOLDS, REASONING_REFUSED, Fold, foldings, json_arguments
+from factgym.agents.sampling import SendReasoning, ToolMode, tools_as_text
 from factgym.core.errors import ConfigError
-from factgym.core.messages import Message, ToolSchema
+from factgym.core.messages import Message, ToolCallMessage, ToolSchema
 
 _PROBE = "factgymprobe"
 _PROBE_TOOL: ToolSchema = {
@@ -28,8 +29,15 @@ _PROBE_TOOL: ToolSchema = {
         "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}},
     },
 }
-_SENT_KEYS = ("role", "content", "tool_calls", "tool_call_id", "name")
-"""Reasoning of earlier turns is not sent back, as the models' authors advise."""
+_PROBE_CALL: ToolCallMessage = {"id": _PROBE, "type": "function", "function": {"name": _PROBE, "arguments": "{}"}}
+_PROBE_TURN: tuple[Message, ...] = (
+    {"role": "user", "content": "Hello."},
+    {"role": "assistant", "content": "", "reasoning_content": "A thought.", "tool_calls": [_PROBE_CALL]},
+    {"role": "tool", "content": "Done.", "tool_call_id": _PROBE, "name": _PROBE},
+)
+_SENT_KEYS = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
+_REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thought", "content")
+"""Keys under which templates take the reasoning of an earlier reply; in the content, it stands in `<think>`."""
 
 _TAGS = frozenset(
     f"<{slash}{name}>"
@@ -105,11 +113,15 @@ class Codec:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The text of a prompt, the messages in it, and how many control tokens were broken up in them."""
+    """The text of a prompt, and the messages in it as far as they were rendered.
+
+    defused: control tokens that were broken up in the messages. adapted: changes for the template, a line for each.
+    """
 
     text: str
     sent: list[Message]
     defused: int
+    adapted: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -117,7 +129,8 @@ class ChatFormat:
     """The chat template of one model. Raises ConfigError when it cannot be used.
 
     tokenizer: a Hugging Face tokenizer. options: further variables of the template. native: the template renders
-    tools. system: it renders a system message.
+    tools. system: it renders a system message. reasoning_key: it renders the reasoning of the current exchange's earlier
+    replies under this key; empty where it does not, or `send_reasoning` is "never".
     """
 
     tokenizer: Any
@@ -125,8 +138,10 @@ class ChatFormat:
     model: str
     tools: ToolMode = "auto"
     options: Mapping[str, Any] = field(default_factory=dict)
+    send_reasoning: SendReasoning = "auto"
     native: bool = field(init=False)
     system: bool = field(init=False)
+    reasoning_key: str = field(init=False)
 
     def __post_init__(self) -> None:
         if not self.tokenizer.chat_template:
@@ -140,6 +155,28 @@ class ChatFormat:
         if self.tools == "native" and not renders_tools:
             raise ConfigError(f"the chat template of {self.model!r} ignores tools: set tools to 'text' or 'auto'")
         self.native = renders_tools and self.tools != "text"
+        self.reasoning_key = "" if self.send_reasoning == "never" else self._probe_reasoning()
+        if self.send_reasoning == "always" and not self.reasoning_key:
+            raise ConfigError(
+                f"the chat template of {self.model!r} drops the reasoning of earlier replies: set send_reasoning to "
+                "'auto' or 'never'"
+            )
+
+    def _probe_reasoning(self) -> str:
+        """The first key under which reasoning between a call and its result is rendered; empty for none."""
+        tools = [_PROBE_TOOL] if self.native else []
+        turn = list(_PROBE_TURN) if self.native else tools_as_text(_PROBE_TURN, ())
+        for _, messages in foldings(turn):
+            refused = 0
+            for key in _REASONING_KEYS:
+                try:
+                    if self._with_reasoning(messages, tools, key):
+                        return key
+                except _template_errors():
+                    refused += 1
+            if refused < len(_REASONING_KEYS):
+                break
+        return ""
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Rendered:
         """The prompt for a conversation, up to where the reply begins."""
@@ -149,37 +186,87 @@ class ChatFormat:
         ]
         if not self.native:
             sent, tools = tools_as_text(sent, tools), ()
-        if not self.system:
-            sent = fold_system(sent)
-        try:
-            return self._rendered(sent, tools)
-        except _template_errors():
-            sent = merge_neighbours(fold_system(sent))
-        try:
-            return self._rendered(sent, tools)
-        except _template_errors() as error:
-            roles = ", ".join(message["role"] for message in sent)
-            raise ConfigError(
-                f"the chat template of {self.model!r} refuses a conversation of {roles}: "
-                f"{type(error).__name__}: {error}. Another can be given with chat_template=FILE"
-            ) from error
+        keys = [self.reasoning_key] if any(message.get("reasoning_content") for message in sent) else [""]
+        if keys[0] and self.send_reasoning == "auto":
+            keys.append("")  # such as for templates that refuse reasoning beside a content
+        refusal: Exception | None = None
+        dropped = not self.system and any(message["role"] == "system" for message in sent)
+        for folds, folded in foldings(sent, frozenset({"system"} if dropped else ())):
+            for key in keys:
+                try:
+                    return self._rendered(folded, tools, folds, key)
+                except _template_errors() as error:
+                    refusal = refusal or error
+        roles = ", ".join(message["role"] for message in sent)
+        raise ConfigError(
+            f"the chat template of {self.model!r} refuses a conversation of {roles}: "
+            f"{type(refusal).__name__}: {refusal}. Another can be given with chat_template=FILE"
+        ) from refusal
 
-    def _rendered(self, sent: list[Message], tools: Sequence[ToolSchema]) -> Rendered:
-        """Render messages in the form that templates take: content is a text, arguments of calls are objects."""
-        shaped: list[dict[str, Any]] = []
+    def _rendered(
+        self, messages: list[Message], tools: Sequence[ToolSchema], folds: frozenset[Fold], key: str
+    ) -> Rendered:
+        """Render messages, with their reasoning under `key`. Reasoning that the template drops is not among those sent."""
+        shaped, defused = self._shaped(messages, key)
+        text = self._apply_template(shaped, tools)
+        rendered = self._with_reasoning(messages, tools, key)
+        sent: list[Any] = [
+            {name: value for name, value in message.items() if name != "reasoning_content" or index in rendered}
+            for index, message in enumerate(messages)
+        ]
+        adapted = [line for name, line in FOLDS.items() if name in folds]
+        if self.reasoning_key and not key and any(message.get("reasoning_content") for message in messages):
+            adapted.append(REASONING_REFUSED)
+        return Rendered(text, sent, defused, tuple(adapted))
+
+    def _with_reasoning(self, messages: Sequence[Message], tools: Sequence[ToolSchema], key: str) -> set[int]:
+        """Indices of the messages whose reasoning is rendered under `key`."""
+        marks = {
+            index: f"{_PROBE}{index}." for index, message in enumerate(messages) if message.get("reasoning_content")
+        }
+        if not key or not marks:
+            return set()
+        marked: list[Any] = [
+            {**message, "reasoning_content": marks[index]} if index in marks else message
+            for index, message in enumerate(messages)
+        ]
+        text = self._apply_template(self._shaped(marked, key)[0], tools)
+        return {index for index, mark in marks.items() if mark in text}
+
+    def _shaped(self, messages: Sequence[Message], key: str) -> tuple[list[dict[str, Any]], int]:
+        """Messages in the form that templates take, and how many control tokens were broken up in them.
+
+        Content is a text, arguments of calls are objects, and reasoning has the key that the template reads.
+        """
         total = 0
-        for message in sent:
-            content, count = self.codec.defuse(message["content"] or "")
+
+        def defused(text: str) -> str:
+            nonlocal total
+            text, count = self.codec.defuse(text)
             total += count
-            shaped.append({**message, "content": content})
+            return text
+
+        shaped: list[dict[str, Any]] = []
+        for message in messages:
+            plain: dict[str, Any] = {**message, "content": defused(message["content"] or "")}
+            reasoning = plain.pop("reasoning_content", "")
+            if reasoning and key == "content":
+                plain["content"] = f"<think>\n{defused(reasoning)}\n</think>\n\n{plain['content']}"
+            elif reasoning and key:
+                plain[key] = defused(reasoning)
             if calls := message.get("tool_calls"):
-                shaped[-1]["tool_calls"] = []
-                for call in calls:
-                    arguments, count = self.codec.defuse(call["function"]["arguments"])
-                    total += count
-                    function = {"name": call["function"]["name"], "arguments": arguments_object(arguments)}
-                    shaped[-1]["tool_calls"].append({**call, "function": function})
-        return Rendered(self._apply_template(shaped, tools), sent, total)
+                plain["tool_calls"] = [
+                    {
+                        **call,
+                        "function": {
+                            "name": call["function"]["name"],
+                            "arguments": json.loads(json_arguments(defused(call["function"]["arguments"]))),
+                        },
+                    }
+                    for call in calls
+                ]
+            shaped.append(plain)
+        return shaped, total
 
     def _apply_template(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[ToolSchema] | None) -> str:
         text: str = self.tokenizer.apply_chat_template(
@@ -203,38 +290,3 @@ def _template_errors() -> tuple[type[Exception], ...]:
     from jinja2 import TemplateError
 
     return (TemplateError, TypeError, ValueError, LookupError, AttributeError)
-
-
-def arguments_object(text: str) -> dict[str, Any]:
-    """The arguments of a call for a template; text that is not a JSON object is put under "_raw"."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {"_raw": text}
-    return value if isinstance(value, dict) else {"_raw": text}
-
-
-def fold_system(messages: Sequence[Message]) -> list[Message]:
-    """The messages with the system messages at the top of the first user message."""
-    texts = [message["content"] or "" for message in messages if message["role"] == "system"]
-    folded = [message for message in messages if message["role"] != "system"]
-    if not texts:
-        return folded
-    for index, message in enumerate(folded):
-        if message["role"] == "user":
-            folded[index] = {**message, "content": "\n\n".join([*texts, message["content"] or ""])}
-            return folded
-    return [{"role": "user", "content": "\n\n".join(texts)}, *folded]
-
-
-def merge_neighbours(messages: Sequence[Message]) -> list[Message]:
-    """The messages with neighbours of one role made one; those with tool calls or tool results are not merged."""
-    merged: list[Message] = []
-    for message in messages:
-        last = merged[-1] if merged else None
-        mergeable = last is not None and last["role"] == message["role"] and message["role"] != "tool"
-        if last is None or not mergeable or last.get("tool_calls") or message.get("tool_calls"):
-            merged.append(message)
-        else:
-            merged[-1] = {**last, "content": f"{last['content'] or ''}\n\n{message['content'] or ''}"}
-    return merged

@@ -89,8 +89,11 @@ class LocalEngine:
         self.loaded = loaded or load(name, settings)
         self.sampling = resolve_sampling(settings, self.loaded.defaults)
         self.codec = Codec(self.loaded.tokenizer, self.loaded.eos, settings.stops)
+        self.adapted: set[str] = set()  # changes of conversations that the chat template asked for
         options = dict(settings.template_options or {})
-        self.chat = ChatFormat(self.loaded.tokenizer, self.codec, name, settings.tools, options)
+        self.chat = ChatFormat(
+            self.loaded.tokenizer, self.codec, name, settings.tools, options, settings.send_reasoning
+        )
 
     def prepare(
         self, messages: Sequence[Message], tools: Sequence[ToolSchema], scored: GivenReply | None = None
@@ -100,6 +103,7 @@ class LocalEngine:
         Raises ContextOverflowError when it leaves no room for a reply, or the given reply does not fit.
         """
         rendered = self.chat.render(messages, tools)
+        self.adapted.update(rendered.adapted)
         if scored is not None:
             return self._scored_prompt(rendered.text, scored)
         ids = self.codec.encode(rendered.text)
@@ -116,7 +120,10 @@ class LocalEngine:
             min(self.settings.max_tokens or DEFAULT_MAX_TOKENS, free),
             opened=rendered.text.rstrip().endswith("<think>"),
             sent=None if rendered.sent == original else rendered.sent,
-            notes={"control_tokens_broken_up": rendered.defused} if rendered.defused else {},
+            notes={
+                **({"control_tokens_broken_up": rendered.defused} if rendered.defused else {}),
+                **({"adapted": list(rendered.adapted)} if rendered.adapted else {}),
+            },
         )
 
     def _scored_prompt(self, text: str, reply: GivenReply) -> Prompt:
@@ -264,6 +271,7 @@ class LocalEngine:
             "context_length": self.loaded.context,
             "tools": "native" if self.chat.native else "text",
             "system_message": self.chat.system,
+            "reasoning_key": self.chat.reasoning_key,
             "eos": sorted(self.codec.eos),
             "sampling": asdict(self.sampling),
             "commit": getattr(self.loaded.model.config, "_commit_hash", None),

@@ -18,6 +18,7 @@ from pydantic import Field
 from factgym.agents.sampling import NonNegative, Sampling
 from factgym.core.config import AtLeastOne
 from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.core.paths import exists, model_name, read_text, user_path
 from factgym.core.policy import PolicyError
 
 _log = logging.getLogger(__name__)
@@ -83,8 +84,7 @@ def load(name: str, settings: LocalSettings) -> Loaded:
         from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
     except ImportError as error:
         raise MissingExtraError("a local model", "local") from error
-    name = str(Path(name).expanduser()) if name.startswith("~") else name
-    check_folder(name)
+    name = check_folder(name)
     device = pick_device(settings.device)
     dtype = pick_dtype(device) if settings.dtype == "auto" else settings.dtype
     common = {"revision": settings.revision or "main", "trust_remote_code": settings.trust_remote_code}
@@ -101,12 +101,9 @@ def load(name: str, settings: LocalSettings) -> Loaded:
         examples = ", ".join(sorted(missing)[:3])
         raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {examples}")
     if settings.chat_template is not None:
-        try:
-            tokenizer.chat_template = Path(settings.chat_template).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"chat_template: {settings.chat_template} cannot be read as UTF-8 text ({error})"
-            ) from error
+        tokenizer.chat_template = read_text(
+            user_path(settings.chat_template, "chat_template"), setting="chat_template"
+        )
     generation = model.generation_config
     model_eos = getattr(model.config, "eos_token_id", None)
     ends = {*_ids(generation.eos_token_id), *_ids(tokenizer.eos_token_id), *_ids(model_eos)}
@@ -160,18 +157,18 @@ def pick_dtype(device: str) -> str:
     return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float32"
 
 
-def check_folder(name: str) -> None:
-    """Refuse an unusable folder, before a model of that name is searched on the hub."""
+def check_folder(name: str) -> str:
+    """Return a model's name, `~` expanded; refuse an unusable folder, before the hub is searched for its name."""
+    name = model_name(name, "model")
     folder = Path(name)
-    if not folder.exists():
-        if name.startswith(("/", ".")) or name.count("/") > 1:
-            raise ConfigError(f"there is no model folder {name!r}")
-        return
+    if not exists(folder):
+        return name
     if not (folder / "config.json").is_file():
         raise ConfigError(f"{name!r} is not a model folder: it has no config.json")
     if not any(folder.glob("*.safetensors")):
         pickles = sorted(path.name for kind in ("*.bin", "*.pt", "*.pth") for path in folder.glob(kind))
         raise ConfigError(_no_safetensors(name, ", ".join(pickles[:3]) or "no weights"))
+    return name
 
 
 def _no_safetensors(name: str, has: str) -> str:

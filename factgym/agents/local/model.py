@@ -54,12 +54,14 @@ class LocalModel:
         """Settings as resolved on loading (device, dtype, context length, tools, sampling); None before."""
         batching = (self.settings.batch_size, self.settings.batch_wait, self.settings.max_batch_tokens)
         self._loaded = loaded
+        self._adapted: set[str] = set()
         self._worker = Worker(self._load_engine, *batching)
         self._direct = LocalPolicy(self, 0)
 
     def _load_engine(self) -> LocalEngine:
         engine = LocalEngine(self.name, self.settings, self._loaded)
         self.resolved = engine.resolved()
+        self._adapted = engine.adapted
         return engine
 
     async def load(self) -> None:
@@ -103,7 +105,15 @@ class LocalModel:
             values["chat_template"] = str(self.settings.chat_template)
         installed = {name: version(name) for name in ("torch", "transformers")}
         unset = "the model's generation_config where it samples, else temperature 1 with nothing cut off"
-        return {"kind": "local", "model": self.name, **values, "unset_sampling": unset, "libraries": installed}
+        adapted = {"adapted": sorted(self._adapted)} if self._adapted else {}
+        return {
+            "kind": "local",
+            "model": self.name,
+            **values,
+            "unset_sampling": unset,
+            "libraries": installed,
+            **adapted,
+        }
 
     async def close(self) -> None:
         """Stop the thread and give the memory back; replies that are still awaited raise PolicyError "closed"."""

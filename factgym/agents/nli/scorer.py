@@ -161,8 +161,7 @@ class PairScorer:
             import transformers
         except ImportError as error:
             raise MissingExtraError("an NLI model", "local") from error
-        name = str(Path(name).expanduser()) if name.startswith("~") else name
-        check_folder(name)
+        name = check_folder(name)
         self.name, self._settings, self._torch = name, settings, torch
         self.device = pick_device(settings.device)
         self.dtype = pick_dtype(self.device) if settings.dtype == "auto" else settings.dtype

@@ -28,7 +28,7 @@ from factgym.agents.rollout.record import Act, EncodedRecord, Log, Record, read_
 from factgym.core.config import AtLeastOne, Settings
 from factgym.core.env import Env
 from factgym.core.errors import FactgymError
-from factgym.core.policy import ContextOverflowError, Policy, PolicyError, ScriptedAgent, as_policy_error
+from factgym.core.policy import Policy, PolicyError, PromptRefusedError, ScriptedAgent, as_policy_error
 from factgym.core.secrets import redact_text
 
 T = TypeVar("T")
@@ -79,9 +79,10 @@ async def play(
     fatal = False
     try:
         policy = await _policy_call(call_here, agent.start, env, job.seed)
+        log.policy = policy
         await _play_turns(env, policy, log, act, step)
-    except ContextOverflowError:
-        env.truncate("context_limit")
+    except PromptRefusedError as refused:
+        env.truncate(refused.stop)
     except PolicyError as error:
         fatal = error.fatal
         fail(env, log, error.cause, str(error))
@@ -325,10 +326,12 @@ class EpisodeRunner:
                 raise
             env.close()
             log.seconds = self._timeout or 0.0
+            trouble = getattr(log.policy, "trouble", None)
+            waiting = f", with requests repeated after this fault: {trouble}" if trouble else ""
             if env.slow_steps:  # a thread may still be changing this episode
                 env, log = copy.deepcopy(self._env), Log(seconds=log.seconds)
                 env.reset(seed=job.seed, options={"task": job.index})
-            fail(env, log, "timeout", f"the episode took more than {self._timeout:g} seconds")
+            fail(env, log, "timeout", f"the episode took more than {self._timeout:g} seconds{waiting}")
             return record(env, self._agent.name, job, log), False
         if log.error is None:  # after a fault, a thread that was given up may still hold the environment
             self._free.append(env)

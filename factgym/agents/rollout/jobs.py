@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,7 +44,7 @@ class Progress:
     total: planned. before: of these, finished by earlier calls of a resumed run. done: by this call, errors included.
     earned: sum of the rewards of the `scored`. tokens: prompt and completion tokens of this call. turns, requests,
     retries: so far, of running episodes too; worker processes report those of an episode at its end. started: on
-    `time.monotonic`'s clock.
+    `time.monotonic`'s clock. notice: returns what a run waits for, None while it does not.
     """
 
     total: int
@@ -60,6 +60,7 @@ class Progress:
     requests: int = 0
     retries: int = 0
     started: float = field(default_factory=time.monotonic)
+    notice: Callable[[], str | None] = lambda: None
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Count a finished episode."""

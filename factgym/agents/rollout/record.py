@@ -51,6 +51,7 @@ class Log:
     """An episode as the engine saw it. error: cause and message of the infrastructure fault that ended it.
 
     secrets: texts of the agent's settings that the record must not hold. progress: counters, updated with each turn.
+    policy: that plays; its attribute `trouble` says what it is waiting for.
     """
 
     acts: list[Act] = field(default_factory=list)
@@ -58,6 +59,7 @@ class Log:
     seconds: float = 0.0
     secrets: tuple[str, ...] = ()
     progress: Progress | None = None
+    policy: Any = None
 
 
 def episode_line(episode: Record) -> bytes:

@@ -71,7 +71,7 @@ async def collect_async(
         with RunWriter(folder, manifest_of(env, agent, tasks, k, seed), resume=resume) as writer:
             remaining = [job for plan in planned if (job := writer.remaining(plan)) is not None]
             total = len(planned)
-            progress = Progress(total, before=total - len(remaining))
+            progress = Progress(total, before=total - len(remaining), notice=agent.notice)
             on_start(progress)
             try:
                 await engine(env, agent, remaining, writer.add, limits=limits, progress=progress)
@@ -102,6 +102,7 @@ def manifest_of(env: Env[Any], agent: Agent, n: int, k: int, seed: int) -> dict[
         "config": {name: _setting(name, getattr(env.config, name)) for name in type(env.config).model_fields},
         "factgym": factgym.__version__,
         "python": platform.python_version(),
+        "reward_bounds": list(env.reward_bounds),
         "fingerprints": {"tasks": env.tasks.fingerprint()},
         "prompts": env.prompt_hashes(),
         "caveats": env.warnings(),

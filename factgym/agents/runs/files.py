@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.locks import lock
+from factgym.core.paths import create_file, kind_of, make_folder, private_mode, read_bytes
+from factgym.core.processes import lock
 from factgym.core.secrets import redact
 from factgym.core.strict_json import clean_text
 
@@ -39,12 +40,15 @@ VERIFY = "verify"
 METRICS = "metrics.json"  # written last: a round that has it is finished
 
 # Keys of the manifest that may differ between the calls of one run, or follow from the rest.
-_FREE_KEYS = frozenset({"python", "platform", "caveats"})
+_FREE_KEYS = frozenset({"python", "platform", "caveats", "reward_bounds"})
 _FREE_AGENT_SETTINGS = frozenset(
     f"agent_details.{name}"
-    for name in ("base_url", "api_key_env", "timeout", "max_retries", "max_wait", "max_outage", "connections")
+    for name in (
+        *("base_url", "api_key_env", "timeout", "max_retries", "max_wait", "max_outage", "connections"),
+        *("send_seed", "stream", "overflow_pattern"),
+    )
 )
-"""Settings of an endpoint about reaching it: none of them changes an answer."""
+"""Settings of an endpoint about reaching it: none of them changes the distribution of answers."""
 
 _DISCOVERED = frozenset({"tools_found", "adapted"})
 """Facts about a server that a run discovers."""
@@ -95,7 +99,7 @@ def append_bytes(path: Path, data: bytes) -> None:
     if not data:
         return
     try:
-        with path.open("ab") as file:
+        with create_file(path, "ab") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -122,10 +126,9 @@ def write_once(path: Path, rows: Iterable[Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file. Raises DataError that names the file."""
+    data = read_bytes(path)
     try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
+        value = json.loads(data)
     except (ValueError, RecursionError):
         raise DataError(f"{path} holds no valid JSON: move its folder away and run again") from None
     if not isinstance(value, dict):
@@ -135,11 +138,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a JSON-lines file. Raises DataError that names file and line."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror or error})") from None
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_bytes(path).splitlines(), 1):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
@@ -156,8 +155,8 @@ def open_locked(path: Path, flags: int = 0) -> int:
     or its file system has none.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | flags, 0o666)
+        make_folder(path.parent)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | flags, private_mode())
     except OSError as error:
         raise ConfigError(
             f"cannot write to {path.parent} ({error.strerror}): choose another folder with --out"
@@ -234,7 +233,7 @@ def fresh_folder(path: Path) -> Path:
     """An empty folder; files of an interrupted call are removed."""
     with suppress(FileNotFoundError):
         shutil.rmtree(path)
-    path.mkdir(parents=True)
+    make_folder(path)
     return path
 
 
@@ -250,8 +249,12 @@ def atomic_file(out: Path, force: bool, draft: str | None = None) -> Iterator[IO
         target = _free_target(out, force)
         part = target.with_name(draft or f".{target.name[:100]}.{secrets.token_hex(4)}.part")
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with part.open("wb") as file:
+            make_folder(target.parent)
+            with suppress(FileNotFoundError):
+                part.unlink()  # of a process that was killed: its permissions may be others
+            with create_file(part) as file:
+                with suppress(FileNotFoundError):  # a file that is replaced keeps its permissions
+                    part.chmod(target.stat().st_mode & 0o777)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -271,10 +274,9 @@ def atomic_file(out: Path, force: bool, draft: str | None = None) -> Iterator[IO
 
 
 def _free_target(out: Path, force: bool) -> Path:
-    if out.is_dir():
+    kind = kind_of(out)
+    if kind == "folder":
         raise ConfigError(f"{out} is a folder: name a file with --out")
-    if out.exists() and not out.is_file():
-        raise ConfigError(f"{out} is no plain file: name another with --out")
-    if out.exists() and not force:
+    if kind is not None and not force:
         raise ConfigError(f"{out} already exists: choose another file with --out, or overwrite it with --force")
     return Path(os.path.realpath(out))

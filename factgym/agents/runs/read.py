@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from factgym.agents.runs.files import EPISODES, MANIFEST, append_bytes, atomic_file, is_url, open_locked
 from factgym.core.errors import DataError
+from factgym.core.paths import is_file, open_file, read_bytes, user_path
 from factgym.core.seeds import derive
 
 Episode = Mapping[str, Any]
@@ -53,6 +54,14 @@ class Run:
         warnings = warnings[:_MAX_WARNINGS] if isinstance(warnings, list) else []
         return tuple(warning for warning in warnings if isinstance(warning, str))
 
+    @property
+    def reward_bounds(self) -> tuple[float, float] | None:
+        """The lowest and the highest reward, from the manifest; None where it does not say."""
+        bounds = self.manifest.get("reward_bounds")
+        if not isinstance(bounds, list) or len(bounds) != 2 or not all(isinstance(x, int | float) for x in bounds):
+            return None
+        return float(bounds[0]), float(bounds[1])
+
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
         for _, episode in self.numbered_episodes():
@@ -61,7 +70,7 @@ class Run:
     def numbered_episodes(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The same, each with the number of its line."""
         path = self.folder / EPISODES
-        with path.open("rb") as lines:
+        with open_file(path) as lines:
             for number, line in enumerate(lines, 1):
                 if lines.tell() > self._end:
                     return
@@ -101,16 +110,16 @@ def read_run(folder: str | Path) -> Run:
 
 def _find_run(folder: str | Path) -> tuple[Path, dict[str, Any]]:
     """Return the folder of a run and its manifest, empty where there is none. Raises DataError as `read_run` does."""
-    folder = Path(folder)
+    folder = user_path(folder)
     folder = folder.parent if folder.name == EPISODES else folder
-    if not (folder / EPISODES).is_file():
+    if not is_file(folder / EPISODES):
         if (folder / "round-1").is_dir():
             raise DataError(
                 f"{folder} holds rounds of a self-evolution: give one of them, such as {folder / 'round-1'}"
             )
         raise DataError(f"{folder} is no run: it has no {EPISODES}. `factgym eval ENV --out {folder}` writes one")
     path = folder / MANIFEST
-    return folder, _json_object(path.read_bytes(), str(path)) if path.is_file() else {}
+    return folder, _json_object(read_bytes(path), str(path)) if is_file(path) else {}
 
 
 class StreamedRun:
@@ -128,7 +137,7 @@ class StreamedRun:
         """The episodes with the numbers of their lines; failed ones last, as a later line may supersede them."""
         self._lines, self._end = RunLines(self.manifest), 0
         starts: dict[int, int] = {}
-        with (self.folder / EPISODES).open("rb") as file:
+        with open_file(self.folder / EPISODES) as file:
             for number, line in enumerate(file, 1):
                 start, self._end = self._end, self._end + len(line)
                 if not line.strip():
@@ -226,7 +235,7 @@ class RunLines:
     def scan(self, path: Path) -> tuple[int, bool]:
         """Add the lines of a file; return the end of the last usable one in bytes, and whether another is torn."""
         end = 0
-        with path.open("rb") as lines:
+        with open_file(path) as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     episode = json.loads(line)
@@ -262,7 +271,7 @@ def repair_run(folder: str | Path) -> Repair:
     lock = open_locked(path)
     try:
         rejected: list[bytes] = []
-        with path.open("rb") as source, atomic_file(path, force=True, draft=f".{path.name}.part") as target:
+        with open_file(path) as source, atomic_file(path, force=True, draft=f".{path.name}.part") as target:
             for number, line in enumerate(source, 1):
                 if not line.strip():
                     continue

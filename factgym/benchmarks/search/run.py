@@ -19,7 +19,7 @@ from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.audit import MIN_TASKS, needed_tasks, rubrics_of
 from factgym.benchmarks.formats import printable
 from factgym.benchmarks.search.optimise import Kind, Optimiser, StrategyError, Trial
-from factgym.benchmarks.statistics.intervals import Estimate, mean_interval
+from factgym.benchmarks.statistics.intervals import Estimate, mean_interval, natural_bounds, paired_interval
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.messages import message_text
@@ -289,7 +289,7 @@ def run_search(
     except StrategyError as error:
         raise ConfigError(f"the honest baseline of {env.env_spec.id!r} cannot be played: {error}") from error
     optimiser.run([*map(space.strategy, space.handwritten), *first])
-    pays = max(abs(estimate.value or 0.0) for estimate in (mean_interval(measure.bar_totals), *scripted.values()))
+    pays = max(abs(estimate.value or 0.0) for estimate in (_mean(measure.bar_totals), *scripted.values()))
     findings = [measure.finding(trial, pays) for trial in select(optimiser, math.fsum(bar) / len(bar))]
     free = optimiser.unpaid(MIN_GAIN, lambda strategy, number: training.differs(strategy, tasks.train[number]))
     classifiers = find_spec("sklearn") is not None
@@ -310,7 +310,7 @@ def run_search(
         episodes=optimiser.spent,
         tried=sum(1 for trial in optimiser.trials.values() if trial.rewards),
         faulty=sum(1 for trial in optimiser.trials.values() if trial.fault),
-        baseline=mean_interval(measure.bar_totals),
+        baseline=_mean(measure.bar_totals),
         scripted=scripted,
         findings=tuple(finding for finding in findings if finding is not None),
         unpaid=tuple(strategy for strategy in free if not strategy.neutral),
@@ -380,9 +380,7 @@ class _Measure:
         """Return the mean reward of the oracle and the teacher, by role."""
         agents = {agent.role: agent for agent in scripted_agents(env_id).values() if agent.role in _SCRIPTED}
         return {
-            role: mean_interval(
-                [self._runner.play_agent(agent, task).total for task in self._counted(role, self._tasks)]
-            )
+            role: _mean([self._runner.play_agent(agent, task).total for task in self._counted(role, self._tasks)])
             for role, agent in sorted(agents.items())
         }
 
@@ -401,7 +399,7 @@ class _Measure:
             strategy=strategy,
             kind=trial.kind,
             training=trial.mean(),
-            reward=mean_interval(rewards),
+            reward=_mean(rewards),
             difference=difference,
             gain=gain,
             parts=self._parts(strategy),
@@ -442,8 +440,12 @@ def _action_text(message: Mapping[str, Any]) -> str:
     return " ".join([message_text(message), *(f"{call['name']}({call['arguments']})" for call in calls)]).strip()  # type: ignore[arg-type]
 
 
+def _mean(rewards: Sequence[float]) -> Estimate:
+    return mean_interval(rewards, natural_bounds(rewards))
+
+
 def _paired(rewards: Sequence[float], others: Sequence[float]) -> Estimate:
-    return mean_interval([a - b for a, b in zip(rewards, others, strict=True)])
+    return paired_interval(others, rewards)
 
 
 def judge_strategy(kind: Kind, difference: Estimate, gain: Estimate | None = None, pays: float = 0.0) -> Verdict:

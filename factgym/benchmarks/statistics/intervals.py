@@ -1,7 +1,8 @@
 """Estimates with 95 % intervals: every number in a table carries one.
 
 A proportion gets Wilson's interval, a mean Student's t: on bimodal rewards it covers as well as the percentile bootstrap,
-better below fifty episodes, and needs no random numbers. Turns of one episode and samples of one task are not independent:
+better below fifty episodes, and needs no random numbers. It is cut to the scale of the values, which every caller names:
+no mean lies outside, so that the cut loses no coverage. Turns of one episode and samples of one task are not independent:
 a rate over turns is a ratio of two sums over episodes, and `Series` averages samples by task first.
 """
 
@@ -9,12 +10,17 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+Bounds = tuple[float, float]
+"""The lowest and the highest value of a scale. Intervals are cut to it, which loses no coverage: no mean lies outside."""
+
 UNIT = (0.0, 1.0)
 POSITIVE = (0.0, math.inf)
+UNBOUNDED = (-math.inf, math.inf)
+_SLACK = 1e-9
 LEVEL = 0.95
 """Confidence level of every interval that the package prints."""
 
@@ -40,6 +46,23 @@ class Estimate:
 NO_DATA = Estimate(None, None, None, 0)
 
 
+def natural_bounds(values: Iterable[float], declared: Bounds | None = None) -> Bounds:
+    """The declared scale where it holds the values, else the narrowest of [0, 1], [-1, 1], from 0 on, and none."""
+    low, high = 0.0, 0.0
+    for value in values:
+        low, high = min(low, value), max(high, value)
+    if declared is not None and min(declared[0], 0.0) - _SLACK <= low and high <= max(declared[1], 0.0) + _SLACK:
+        return declared
+    if low >= -1 and high <= 1:
+        return UNIT if low >= 0 else (-1.0, 1.0)
+    return POSITIVE if low >= 0 else UNBOUNDED
+
+
+def difference_bounds(bounds: Bounds) -> Bounds:
+    """The scale of the difference of two values of a scale."""
+    return bounds[0] - bounds[1], bounds[1] - bounds[0]
+
+
 def wilson(successes: int, n: int, level: float = LEVEL) -> Estimate:
     """A proportion with Wilson's score interval, without continuity correction (Wilson 1927).
 
@@ -61,8 +84,8 @@ def _score_interval(share: float, n: int, level: float = LEVEL) -> Estimate:
     return Estimate(share, low, high, n)
 
 
-def mean_interval(values: Sequence[float], *, bounds: tuple[float, float] | None = None) -> Estimate:
-    """A mean with Student's t interval, cut to `bounds` where the scale has them.
+def mean_interval(values: Sequence[float], bounds: Bounds) -> Estimate:
+    """A mean with Student's t interval, cut to the bounds of the scale.
 
     On the scale [0, 1], values that are all 0 or 1 are a proportion and get Wilson's interval.
     """
@@ -74,6 +97,12 @@ def mean_interval(values: Sequence[float], *, bounds: tuple[float, float] | None
     mean = math.fsum(values) / n
     spread = math.fsum((value - mean) ** 2 for value in values)
     return _t_interval(mean, spread, n, bounds)
+
+
+def paired_interval(first: Sequence[float], second: Sequence[float], bounds: Bounds | None = None) -> Estimate:
+    """The mean of second minus first, value by value. bounds: of the values, where they are declared."""
+    differences = [after - before for before, after in zip(first, second, strict=True)]
+    return mean_interval(differences, difference_bounds(natural_bounds([*first, *second], bounds)))
 
 
 def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
@@ -95,7 +124,7 @@ def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -
     return _t_interval(share, spread, n, UNIT)
 
 
-def _t_interval(mean: float, spread: float, n: int, bounds: tuple[float, float] | None) -> Estimate:
+def _t_interval(mean: float, spread: float, n: int, bounds: Bounds) -> Estimate:
     """`spread` is the sum of squared deviations from the mean."""
     if n == 1:
         return Estimate(mean, None, None, 1)
@@ -103,9 +132,7 @@ def _t_interval(mean: float, spread: float, n: int, bounds: tuple[float, float] 
     from scipy.special import stdtrit
 
     reach = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * math.sqrt(spread / (n - 1) / n)
-    low, high = mean - reach, mean + reach
-    if bounds is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
+    low, high = max(mean - reach, bounds[0]), min(mean + reach, bounds[1])
     return Estimate(mean, min(low, mean), max(high, mean), n)
 
 
@@ -173,23 +200,20 @@ class Series:
         """The sum of the values."""
         return math.fsum(self._values)
 
-    def mean(self, bounds: tuple[float, float] | None = None) -> Estimate:
-        """The mean of all values, its interval over tasks, cut to `bounds`; `n` is the number of tasks."""
+    def mean(self, bounds: Bounds | None = None) -> Estimate:
+        """The mean of all values, its interval over tasks, cut to `bounds`, by default `natural_bounds`; `n` is the number of tasks."""
         sums, sizes = self._by_task()
         if not sums:
             return NO_DATA
+        bounds = natural_bounds(self._values) if bounds is None else bounds
         if len(set(sizes)) == 1:
-            return mean_interval([top / bottom for top, bottom in zip(sums, sizes, strict=True)], bounds=bounds)
+            return mean_interval([top / bottom for top, bottom in zip(sums, sizes, strict=True)], bounds)
         # Tasks of different sizes: each task enters as the mean plus its residual over the typical size, so that the t interval
         # of these values is that of the ratio of the two sums.
         mean = math.fsum(sums) / math.fsum(sizes)
         typical = math.fsum(sizes) / len(sizes)
         around = [mean + (top - mean * bottom) / typical for top, bottom in zip(sums, sizes, strict=True)]
-        return mean_interval(around, bounds=bounds)
-
-    def scaled_mean(self) -> Estimate:
-        """The mean, cut to [0, 1] when no value leaves it; other scales have no bounds."""
-        return self.mean(UNIT if all(0 <= value <= 1 for value in self._values) else None)
+        return mean_interval(around, bounds)
 
     def share(self) -> Estimate:
         """Values over sizes as a share in [0, 1]."""

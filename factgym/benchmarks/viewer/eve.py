@@ -201,6 +201,7 @@ class DatasetRows:
     documents: Mapping[str, Mapping[str, Any]]
     manifest: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    reward_bounds: tuple[float, float] | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:

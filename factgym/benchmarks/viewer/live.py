@@ -7,12 +7,13 @@ and until then readers are told of no change: following a run costs a bounded sh
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Lock
+from threading import Lock, active_count
 from time import monotonic
+from typing import Any
 
 from factgym.agents.runs.files import EPISODES, ROLLOUTS
 from factgym.core.errors import ConfigError, FactgymError
@@ -22,6 +23,9 @@ _SHARE = 0.05
 """Of the time that goes by, how much goes to writing the page."""
 _RELOAD_EVERY = 10
 """Seconds after which a browser reads a page without a script again."""
+_MAX_THREADS = 100
+
+HeaderCheck = Callable[[Mapping[str, str]], tuple[int, str] | None]
 
 
 def state_of(runs: Iterable[Path]) -> str:
@@ -35,7 +39,8 @@ class PageServer(ThreadingHTTPServer):
     """A server of one page on this machine.
 
     write: writes the page and returns its path. state: changes with its sources. reloads: the browser reads the page
-    again by itself. clock: seconds. Raises ConfigError for a port that is taken, and what `write` raises for the first page.
+    again by itself. refusal: status and reason for a request that is refused, by its headers. clock: seconds. Raises
+    ConfigError for a port that is taken, and what `write` raises for the first page.
     """
 
     def __init__(
@@ -44,15 +49,23 @@ class PageServer(ThreadingHTTPServer):
         state: Callable[[], str],
         port: int,
         reloads: bool,
+        refusal: HeaderCheck,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        self.reloads = reloads
+        self.reloads, self.refusal = reloads, refusal
         self._write, self._state, self._clock, self._lock = write, state, clock, Lock()
         self._write_page()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
             raise ConfigError(f"port {port} cannot be opened ({error.strerror}): choose another with --port") from None
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a new thread, and hang up while there are too many."""
+        if active_count() > _MAX_THREADS:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
 
     def _write_page(self) -> None:
         written, started = self._state(), self._clock()
@@ -74,15 +87,15 @@ class PageServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    timeout = 30.0  # seconds for a client that sends or reads nothing
 
     def do_GET(self) -> None:
         with suppress(ConnectionError):  # a reader that has closed the page
             self._answer()
 
     def _answer(self) -> None:
-        # A page elsewhere may lead its host's name to this address: names of this machine alone are answered.
-        if self.headers.get("Host", "").partition(":")[0] not in ("127.0.0.1", "localhost"):
-            self.send_error(403)
+        if refused := self.server.refusal({name.lower(): value for name, value in self.headers.items()}):
+            self.send_error(refused[0])
         elif self.path == "/version":
             self._send_text(self.server.version)
         elif self.path in ("/", f"/{self.server.page.name}"):

@@ -93,7 +93,7 @@ def write_page(
             rows.append(row_of(episode))
             yield episode
 
-    summary = summarise(listed(), prices, model=model_of(run.manifest))
+    summary = summarise(listed(), prices, model=model_of(run.manifest), bounds=run.reward_bounds)
     with open_page(out) as page:
         _write(page, _values(run, summary), [run], rows, {}, live)
     return out
@@ -113,7 +113,7 @@ def write_comparison(runs: Mapping[str, Run], out: Path, live: bool = False) -> 
                 rows.append([*row_of(episode), number])
                 yield episode
 
-        summaries.append(summarise(listed()))
+        summaries.append(summarise(listed(), bounds=run.reward_bounds))
     out = out / "index.html" if out.is_dir() else out
     with open_page(out) as page:
         _write(page, comparison_values(runs, summaries, rows), list(runs.values()), rows, {"runs": list(runs)}, live)

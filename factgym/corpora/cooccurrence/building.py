@@ -15,8 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.locks import lock
-from factgym.core.processes import end_with_parent
+from factgym.core.processes import end_with_parent, lock
 from factgym.corpora.cooccurrence.store import atomic_write
 
 resource: ModuleType | None

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import is_folder, list_folder, user_path
 from factgym.core.tasks import Immutable
 from factgym.corpora.cooccurrence.clauses import DAMAGED, ClauseIndex, ClauseKey
 from factgym.corpora.cooccurrence.engine import (
@@ -343,7 +344,7 @@ def open_folder(path: str | Path, **options: Any) -> SummedIndex:
     Raises `ConfigError` for a folder without files, `DataError` for a file that is no index.
     """
     absolute = Path(path).absolute()
-    files = sorted(file for file in absolute.iterdir() if file.is_file() and not file.name.startswith("."))
+    files = sorted(file for file in list_folder(absolute) if file.is_file() and not file.name.startswith("."))
     if not files:
         raise ConfigError(
             f"{path} is a folder without a co-occurrence index: factgym corpus index SOURCE --out {path}/1"
@@ -357,6 +358,6 @@ def open_counter(path: str | Path, **options: Any) -> Counter:
         return RemoteCounter(str(path), **options)
     if isinstance(path, str) and path.startswith(ENGINE_PREFIX):
         return InfinigramCounter(path.removeprefix(ENGINE_PREFIX), **options)
-    if Path(path).is_dir():
+    if is_folder(user_path(path, "counter")):
         return open_folder(path, **options)
     return open_index(path, **options)

@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
+from factgym.core.paths import exists, is_folder, list_folder, read_text, user_path
 from factgym.corpora.cooccurrence.tokenizer import Case, tokenize
 
 LLAMA_SPACE = 29_871
@@ -222,7 +223,7 @@ def read_shards(folder: Path) -> Shards:
 
     Raises DataError for a folder without an index, a missing file, and files that do not match.
     """
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    names = [entry.name for entry in list_folder(folder)] if is_folder(folder) else []
     present = {(match[1], int(match[2])) for name in names if (match := _SHARD_FILE.fullmatch(name))}
     count = 1 + max((n for _, n in present), default=-1)
     if not count:
@@ -297,9 +298,9 @@ class VocabularyEncoder:
 def read_vocabulary(folder: Path, shards: Shards) -> VocabularyEncoder:
     """Read the words of an index over words; DataError if they do not match it."""
     try:
-        listing = json.loads((folder / LISTING).read_text("utf-8"))
-        words = (folder / WORDS).read_text("utf-8").split("\n")[:-1]
-    except (OSError, ValueError, RecursionError) as error:
+        listing = json.loads(read_text(folder / LISTING))
+        words = read_text(folder / WORDS).split("\n")[:-1]
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{folder}: {WORDS} or {LISTING} cannot be read ({str(error)[:100]}).") from None
     expected = {"format": FORMAT, "version": VERSION, "words": len(words), "tokens": shards.tokens}
     if not isinstance(listing, dict) or any(listing.get(key) != value for key, value in expected.items()):
@@ -360,7 +361,7 @@ class ModelEncoder:
 
 
 def _load_tokenizer(path: Path) -> Any:
-    if not path.exists():
+    if not exists(user_path(path, "tokenizer")):
         raise ConfigError(f"{path}: no such tokenizer; give a folder or a tokenizer.json (nothing is downloaded)")
     file = path / "tokenizer.json" if path.is_dir() else path
     if file.is_file():

@@ -28,6 +28,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import kind_of
 from factgym.corpora.byte_ranges import (
     ByteRange,
     detect_compression,
@@ -224,9 +225,10 @@ def _choose_files(path: Path, form: Form | None) -> tuple[Path, list[str], tuple
     is those, else every file with a known suffix is read; with a form given, the files with its names, and all if there
     are none. Raises ConfigError for a missing path and for a folder with the same dump twice.
     """
-    if path.is_file():
+    kind = kind_of(path)
+    if kind == "file":
         return path.parent, [path.name], ()
-    if not path.is_dir():
+    if kind is None:
         raise ConfigError(f"{path}: no such file or folder")
     names = sorted(name for name in visible_files(path) if (path / name).is_file())
     forms = {name: _form_by_name(name) for name in names}

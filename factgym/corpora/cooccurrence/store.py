@@ -15,7 +15,6 @@ which is compared when a list on the page is first used, and by `preload`; `veri
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import mmap
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
+from factgym.core.paths import open_file, refusals
 from factgym.corpora.cooccurrence.postings import I64, U32, PostingList, block_counts, encode, prefix_sums
 from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case, NumberedDocuments, number_documents
 
@@ -330,15 +330,11 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """Open a file that appears under `path` only when the block ends without error, and then whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with temporary.open("wb") as file:
+        with refusals(path, "written", "make room and start again: a build resumes"), temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise DataError(f"no space is left for {path}. Make room and start again: a build resumes.") from None
+            temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -416,13 +412,8 @@ def open_container(path: Path, kind: str, *, verify: bool = False) -> Container:
 
 def _read_header(path: Path) -> dict[str, Any]:
     """Return the header of an index file, whose length and CRC-32 precede it; anything else is refused."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(HEADER_BYTES)
-    except OSError as error:
-        raise DataError(
-            f"{path} cannot be read ({error.strerror}). Name the file that `factgym corpus index` wrote."
-        ) from None
+    with open_file(path) as file:
+        raw = file.read(HEADER_BYTES)
     if len(raw) < _PREFIX.size or not raw.startswith(MAGIC):
         problem = "is empty" if not raw else "is no co-occurrence index"
         raise DataError(f"{path} {problem} (its first bytes are {raw[:8]!r}). {_REBUILD}")

@@ -83,7 +83,7 @@ class AnnotatedClaimCheckEnv(ClaimCheckEnv):
     is one sentence, so that its quote is the first hit.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     Config: ClassVar[type[EnvConfig]] = AnnotatedConfig

@@ -21,13 +21,13 @@ from factgym.core.env import Env
 from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.untrusted import delimited, neutralise
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS, Status, Verdict
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask, ClaimTaskSet
 from factgym.rewards.claimcheck.scoring import NO_SUBMISSION, RUBRICS, score_submission, span_credits
 from factgym.tools.evidence import MAX_ID_CHARS, EvidenceState, list_passages, read, search
 from factgym.tools.toolbox import Toolbox, tool
-from factgym.tools.untrusted import neutralise
 
 _PACKAGE = "factgym.envs.claimcheck"
 
@@ -62,7 +62,7 @@ class ClaimVerdict(TypedDict):
             str,
             Field(
                 max_length=4000,
-                description="One sentence; what it quotes is in the statement or in a cited passage.",
+                description="One sentence; its names, numbers and quotations are in the statement or in a cited passage.",
             ),
         ]
     ]
@@ -153,8 +153,9 @@ class ClaimCheckEnv(Env[ClaimTask]):
     curly ones and dashes, in quotes and in marked parts; the paper's rewards compare characters (after Unicode NFKC).
     Silence on a statement is shown by any sentence that comes close to it; over ContractNLI, whose labels of silence
     carry no evidence, by three of the nearest passages and a sentence that comes closest. Such evidence is at hand for
-    every statement, so its share counts a third there (the oracle earns .40 on such a task). Of a reason it is checked
-    that it is given and that the words that it quotes exist.
+    every statement, so its share counts a third there (the oracle earns .40 on such a task). A reason earns nothing if it
+    quotes words, or gives a name or a number, that are neither in the statement nor in a cited passage; numbers and dates
+    are compared as values, names without regard to case, plural and possessive.
 
     ## Splits and licences
     Generated: train 5,000, validation 1,000, ood 1,000, hard 500, multihop 500; no licence attaches. `claimcheck-docs`
@@ -174,7 +175,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
     passage earns about as much as honest work. A reason's truth is not judged, and repetition costs nothing.
 
     ## Versions
-    v1: first version; its default reward was "v2".
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version; its default reward was "v2".
     """
 
     Config: ClassVar[type[EnvConfig]] = ClaimCheckConfig
@@ -193,10 +194,12 @@ class ClaimCheckEnv(Env[ClaimTask]):
     def initial_messages(self, task: ClaimTask) -> list[Message]:
         self.state = ClaimCheckState(task.library)
         example = task.example
-        user = fill(self._prompt("task"), question=example.question, answer=example.answer)
+        texts = {"question": example.question, "answer": example.answer}
+        blocks = {name: delimited(name, text, self.nonce, inline=True) for name, text in texts.items()}
+        user = fill(self._prompt("task"), **blocks)
         if self.config.offline:
             self.state.read = dict.fromkeys((passage.id for passage in example.passages), 0)
-            evidence = "\n".join(read.render(passage) for passage in example.passages)
+            evidence = "\n".join(read.render(passage, self.nonce) for passage in example.passages)
             user = f"{evidence}\n\n{user}"
         return [{"role": "system", "content": self._system_text}, {"role": "user", "content": user}]
 

@@ -49,7 +49,7 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
     earns .83: this is a world for learners, no test of strong models.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     strategies: ClassVar[str | None] = "factgym.envs.claimcheck.strategies:MINI_STRATEGIES"

@@ -21,6 +21,7 @@ from factgym.baselines.evidence import (
 from factgym.baselines.nli import Prediction
 from factgym.baselines.premise import terms_of
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, Status
@@ -96,13 +97,12 @@ _STAKE = re.compile(rf"\b({'|'.join(STATUSES)}) (\+\d\.\d\d) or (-\d\.\d\d)")
 def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns: int) -> EpisodeBrief:
     """Parse the first messages of an episode."""
     task = user_text(messages)
-    _, _, text = task.rpartition("</evidence>")
-    question, _, answer = text.strip().removeprefix("Question: ").partition("\n\nAnswer to check: ")
+    texts = {block.tag: block.text for block in read_blocks(task, "question", "answer")}
     instructions = "".join(message["content"] or "" for message in messages if message["role"] == "system")
     silence = _SILENCE.search(instructions)
     return EpisodeBrief(
-        question=question,
-        answer=answer,
+        question=texts.get("question", ""),
+        answer=texts.get("answer", ""),
         passages=tuple(parse_evidence(task)),
         is_offline=all(tool["function"]["name"] != "search" for tool in tools),
         turns=turns,
@@ -111,25 +111,24 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
     )
 
 
-_EVIDENCE = re.compile(
-    r'<evidence id="([^"]*)" title="([^"]*)">\n(.*?)(\n</evidence>|(?=<evidence id=")|\Z)', re.DOTALL
-)
-_RESULT = re.compile(r'<result id="([^"]*)"(?: title="([^"]*)")?>((?:(?!<result id=").)*?)</result>', re.DOTALL)
+_CUT_MARK = re.compile(r"… \[cut: \d+ more characters\]\Z")
 
 
 def parse_evidence(observation: str) -> list[Passage]:
     """Return the passages that an observation opens; of one that was cut for its length, the part that is shown."""
-    passages = []
-    for id_, title, text, closing in _EVIDENCE.findall(observation):
-        visible = text if closing else text.partition("… [cut: ")[0]
-        if visible.strip():
-            passages.append(Passage(id_, title, visible))
-    return passages
+    passages = (
+        Passage(block.attributes["id"], block.attributes["title"], _CUT_MARK.sub("", block.text))
+        for block in read_blocks(observation, "evidence")
+    )
+    return [passage for passage in passages if passage.text.strip()]
 
 
 def parse_results(observation: str) -> list[Passage]:
     """Return the entries of search results, with condensed text, and of listings, with the title as text."""
-    return [Passage(id_, title or text, text) for id_, title, text in _RESULT.findall(observation)]
+    return [
+        Passage(block.attributes["id"], block.attributes.get("title") or block.text, block.text)
+        for block in read_blocks(observation, "result")
+    ]
 
 
 def search_call(query: str, k: int = 3) -> Call:

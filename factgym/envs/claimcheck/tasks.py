@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from factgym.core.config import DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
+from factgym.core.untrusted import neutralise
 from factgym.corpora.corpus import Passage
 from factgym.datasets.base import load_data_sets
 from factgym.datasets.claims import ClaimExample
@@ -20,7 +21,6 @@ from factgym.rewards.claimcheck.gold import ClaimGold, gold_of
 from factgym.rewards.claimcheck.scoring import COMPONENTS, GATES, GUESS, RUBRICS, chance_stakes
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
     from factgym.corpora.documents import Document
@@ -98,7 +98,7 @@ class ClaimCheckConfig(DataConfig):
         if isinstance(self.reward, Rubric):
             return self.reward
         if self.reward not in RUBRICS:
-            raise ConfigError(f"there is no reward {self.reward!r}: use {', '.join(RUBRICS)} or a Rubric")
+            raise ConfigError(f"there is no reward {self.reward!r:.80}: use {', '.join(RUBRICS)} or a Rubric")
         return RUBRICS[self.reward]
 
 
@@ -290,14 +290,14 @@ def load_examples(config: ClaimCheckConfig) -> Any:
 
 def read_documents(config: ClaimCheckConfig) -> list[Document]:
     """Read the folder that is given, or the folders of policies among the public data sets."""
-    from factgym.corpora.documents import read_folder
+    from factgym.corpora.documents import iter_folder
 
-    base = config.require_path("a folder of .md, .txt or .jsonl files")
+    base = config.require_path("a folder of documents")
     if config.path:
-        return list(read_folder(config.path).documents)
+        return list(iter_folder(config.path))
     folders = [base / name for name in _DOCUMENT_FOLDERS if (base / name).is_dir()]
     if not folders:
         raise ConfigError(f"{base} holds none of {', '.join(_DOCUMENT_FOLDERS)}: give a folder of documents as path")
-    documents = [(folder.name, document) for folder in folders for document in read_folder(folder, glob="*").documents]
+    documents = [(folder.name, document) for folder in folders for document in iter_folder(folder, glob="*")]
     # Each folder has a SOURCE.md with the folder's name as title: it describes the data and is no policy.
     return [document for name, document in documents if document.title != name]

@@ -16,6 +16,7 @@ from importlib.resources import files
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
+from factgym.core.untrusted import read_blocks
 from factgym.envs.corver.env import CorverEnv
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet
 from factgym.envs.scripted import FixedReply, agent_table, observations, user_text
@@ -147,7 +148,6 @@ def start_student(writer: Writer, env: CorverEnv, seed: int) -> Policy:
 
 _RULE_NAME = r"([A-Z]\w*(?: [A-Z]\w*)*)"
 _SUBJECT = re.compile(r"[A-Z]\w*(?: [A-Z]\w*)*")
-_RESULT = re.compile(r"<result [^>]*>\n(.*?)\n</result>", re.DOTALL)
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?])\s+")
 
 
@@ -216,7 +216,7 @@ class Searcher:
 
     def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
         question, replies = user_text(messages), observations(messages)
-        knowledge = self._read(question, [text for reply in replies for text in _RESULT.findall(reply)])
+        knowledge = self._read(question, [block.text for reply in replies for block in read_blocks(reply, "result")])
         queries = list(dict.fromkeys(query for query in (question, question_subject(question)) if query))
         queries = queries[: self._searches]
         if knowledge is None and len(replies) < len(queries):

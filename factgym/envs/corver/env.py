@@ -15,8 +15,9 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import CallError, ToolCall, visible_text
+from factgym.core.calls import CallError, ToolCall, find_placeholder
 from factgym.core.config import EnvConfig
+from factgym.core.dialects import visible_text
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError
@@ -25,15 +26,15 @@ from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.registry import EnvSpec
 from factgym.core.spaces import ActionSpace, UnicodeText
 from factgym.core.strict_json import DEFAULT_LIMITS
+from factgym.core.untrusted import NO_NONCE, delimited
 from factgym.corpora.corpus import Passage
 from factgym.envs.corver.tasks import CorverConfig, CorverTask, CorverTaskSet
-from factgym.rewards.corver.format import ANSWER, THINK, THINK_END
+from factgym.rewards.corver.format import ANSWER, ANSWER_END, THINK, THINK_END
 from factgym.rewards.corver.rubrics import RUBRICS
 from factgym.rewards.corver.score import CorverScore, reward_report, score_completion, sentence_returns
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary, none_of
 from factgym.tools.toolbox import Toolbox, tool
-from factgym.tools.untrusted import attribute, neutralise
 
 _PACKAGE = "factgym.envs.corver"
 _MAX_NAME_CHARS = 80
@@ -42,15 +43,18 @@ _PROMPTS = {"train": ("train",), "eval": ("eval",), "eval-trained": ("eval", "lo
 _SCORING = {"strict": "scoring"}
 """The prompt with the rules of a rubric by its name; the published rewards keep the paper's prompts."""
 _TOOL_CALL_SHARE = 0.5
-_FORMAT = "<think>…</think><answer>…</answer>"
+_EXAMPLE_ANSWERS = ("the answer itself", "the answer")
+"""Answers in the examples of the prompts, whose echo is no answer."""
+_FORM = "Send your reasoning and your answer in the two blocks of the instructions"
 
 
 @dataclass(frozen=True, slots=True)
 class SearchBackend:
-    """State of the search tool; shared between episodes."""
+    """State of the search tool. nonce: the code of the episode's delimiters."""
 
     library: PassageLibrary
     max_passage_chars: int
+    nonce: str = NO_NONCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +66,18 @@ class SearchResult:
     max_chars: int
 
 
-def _render(result: SearchResult) -> str:
+def _render(result: SearchResult, nonce: str) -> str:
     if not result.passages:
         return f"{none_of(result.total)} matches. Try other words."
     lines = []
     for passage in result.passages:
         cut = len(passage.text) - result.max_chars
-        text = neutralise(passage.text[: result.max_chars]) + (f"… [cut: {cut} more characters]" if cut > 0 else "")
-        lines.append(f'<result id="{attribute(passage.id)}" title="{attribute(passage.title)}">\n{text}\n</result>')
+        text = passage.text[: result.max_chars] + (f"… [cut: {cut} more characters]" if cut > 0 else "")
+        lines.append(delimited("result", text, nonce, id=passage.id, title=passage.title))
     return "\n".join(lines)
 
 
-@tool(render=_render, tags=("query",))
+@tool(render=_render, tags=("query",), delimits=True)
 def search(
     backend: SearchBackend,
     query: Annotated[str, Field(min_length=1, max_length=1000)],
@@ -118,6 +122,9 @@ def is_completion(parsed: ParsedAction, single_turn: bool) -> bool:
         return True
     answer = text.find(ANSWER, text.rfind(THINK_END) + 1)
     if answer < 0 or ANSWER not in visible_text(text, DEFAULT_LIMITS):
+        return False
+    block = text[answer + len(ANSWER) :].partition(ANSWER_END)[0]
+    if find_placeholder(block) is not None or block.strip() in _EXAMPLE_ANSWERS:
         return False
     return not any(isinstance(item, ToolCall) and (item.start or 0) < answer for item in parsed.items)
 
@@ -213,7 +220,7 @@ class CorverEnv(Env[CorverTask]):
     sample of 250 leaves 125 fresh ones, too few to show it.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     Config: ClassVar[type[EnvConfig]] = CorverConfig
@@ -281,7 +288,8 @@ class CorverEnv(Env[CorverTask]):
         self._completion_call = None
         for index, result in enumerate(results):
             if result.error_code in ("no_tool_call", "empty", "only_reasoning"):
-                text = f"Error ({result.error_code}): There is no answer in the message. Write {_FORMAT}."
+                text = f"Error ({result.error_code}): There is no answer in the message. {_FORM}"
+                text += f", or search: {self.example_call()}." if self.config.search else "."
                 results[index] = replace(result, text=text)
         return results
 
@@ -292,8 +300,8 @@ class CorverEnv(Env[CorverTask]):
             return ToolResult("Received. The episode is over.")
         if not self.config.search:
             name = call.name[:_MAX_NAME_CHARS]
-            raise ToolError("unknown_tool", f"There is no tool {name!r} here. Write {_FORMAT}.")
-        return TOOLBOX.call(SearchBackend(self.tasks.library, self.config.max_passage_chars), call)
+            raise ToolError("unknown_tool", f"There is no tool {name!r} here. {_FORM}.")
+        return TOOLBOX.call(SearchBackend(self.tasks.library, self.config.max_passage_chars, self.nonce), call)
 
     def score(self) -> RewardReport:
         """Score the completion under the configured rubric; of a truncated episode, the last message."""

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from factgym.core.config import DATA_VARIABLE, AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
+from factgym.core.untrusted import neutralise
 from factgym.corpora.build import check_corpus, read_passages
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
 from factgym.datasets.questions import (
@@ -28,7 +29,6 @@ from factgym.rewards.corver.rubrics import COMPONENTS, GATES, CorverRules, Judge
 from factgym.rewards.corver.triplets import Extractor
 from factgym.rewards.rubric import Rubric
 from factgym.tools.evidence import PassageLibrary
-from factgym.tools.untrusted import neutralise
 
 Source = Literal["synthetic", "nq-open", "webquestions", "triviaqa", "popqa", "simpleqa", "truthfulqa", "file"]
 Prompt = Literal["train", "eval", "eval-trained", "brief"]

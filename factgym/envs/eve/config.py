@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from factgym.core.config import AtLeastOne, DataConfig
+from factgym.core.config import AtLeastOne, DataConfig, FilePath
 from factgym.core.errors import ConfigError
 from factgym.corpora.index import check_index
 from factgym.datasets.multihop import BENCHMARKS
@@ -162,7 +162,7 @@ class EveProposerConfig(EveConfig):
     verify: bool = True
     reward: str | Rubric = GUARDED
     rules: EveRules | None = None
-    cache: str | None = None
+    cache: FilePath | None = None
     max_rollouts: AtLeastOne = 256
 
     def model_post_init(self, context: Any, /) -> None:

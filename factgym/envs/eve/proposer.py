@@ -13,6 +13,7 @@ from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.registry import EnvSpec
+from factgym.core.untrusted import delimited, neutralise
 from factgym.envs.eve.config import DEFAULT_SOLVER, EveProposerConfig
 from factgym.envs.eve.nested_loop import Cancellation
 from factgym.envs.eve.solver import PACKAGE
@@ -45,7 +46,6 @@ from factgym.rewards.eve.proposal import (
 from factgym.rewards.eve.rubrics import RUBRICS, EveScore, build_report
 from factgym.rewards.eve.spans import Proposal, find_span, locate_evidence
 from factgym.tools.toolbox import Toolbox
-from factgym.tools.untrusted import attribute, neutralise
 
 _NEGLIGIBLE = 1e-9
 
@@ -110,7 +110,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     query, or far fewer than another one in sight with the answer, counts as no evidence.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     strategies = "factgym.envs.eve.strategies:PROPOSER"
@@ -118,7 +118,10 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "question": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit_proposal))
     presets: ClassVar[Mapping[str, Any]] = RUBRICS["proposer"]
-    form = "There is no proposal in the message. Write\n<question>…</question>\n<answer>…</answer>\n<evidence>…</evidence>"
+    form = (
+        "There is no proposal in the message. Write the blocks `question`, `answer` and `evidence` with your own words in "
+        "them, as the instructions show, or call `submit`."
+    )
     receipt = PROPOSAL_RECEIPT
     config: EveProposerConfig
     tasks: ProposerTaskSet
@@ -147,9 +150,13 @@ class EveProposerEnv(EveEnv[ProposerTask]):
         cut = count_tokens(document.text) - count_tokens(text)
         user = fill(
             prompt(PACKAGE, "proposer_task"),
-            id=attribute(document.id),
-            title=attribute(document.title),
-            text=text + (f"… [cut: {cut} more tokens]" if cut > 0 else ""),
+            document=delimited(
+                "document",
+                text + (f"… [cut: {cut} more tokens]" if cut > 0 else ""),
+                self.nonce,
+                id=document.id,
+                title=document.title,
+            ),
             hops=str(task.hops),
             kind=f"\nKind of question: {task.task_type}" if task.task_type else "",
         )

@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
+from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
@@ -39,11 +40,7 @@ from factgym.generators.named_entities import entities
 from factgym.rewards.eve.proposal import is_leak, is_valid
 from factgym.rewards.eve.spans import Proposal
 
-_TASK = re.compile(
-    r'\A<document id="(?P<id>[^"]*)" title="(?P<title>[^"]*)">\n(?P<text>.*)\n</document>\n\nHops: (?P<hops>\d+)'
-    r"(?:\nKind of question: .*)?\Z",
-    re.DOTALL,
-)
+_HOPS = re.compile(r"\nHops: (\d+)(?:\nKind of question: .*)?\Z")
 _MIN_SENTENCE_WORDS, _MAX_SENTENCE_WORDS, _MAX_ANSWER_WORDS = 5, 60, 5
 _BEAM_WIDTH, _MAX_DRAFTS = 12, 8
 _MAX_QUERIES, _MAX_QUERY_CHARS = 2, 200
@@ -101,10 +98,12 @@ Change = Callable[[Draft, Passage], str]
 
 def parse_assignment(messages: Sequence[Message]) -> Assignment | None:
     """Parse a proposer's prompt; None for a foreign one."""
-    match = _TASK.match(user_text(messages))
-    if match is None:
+    task = user_text(messages)
+    block, hops = next(read_blocks(task, "document"), None), _HOPS.search(task)
+    if block is None or hops is None:
         return None
-    return Assignment(Passage(match["id"], match["title"], CUT_MARK.sub("", match["text"])), int(match["hops"]))
+    source = Passage(block.attributes["id"], block.attributes["title"], CUT_MARK.sub("", block.text))
+    return Assignment(source, int(hops[1]))
 
 
 def longest_results(prompt: SolverPrompt) -> list[Passage]:

@@ -8,20 +8,20 @@ are found by a beam search over sentences; rules and word overlap are the only k
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.untrusted import read_blocks
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import STOP_WORDS
 from factgym.envs.scripted import call_text, observations, user_text
 from factgym.generators.named_entities import entities
 from factgym.generators.synthetic.grammar import listed
 
-_PROMPT = re.compile(r"\AQuestion: (?P<question>.*?)(?:\n\n<evidence>\n(?P<evidence>.*)\n</evidence>)?\Z", re.DOTALL)
-_RESULT = re.compile(r'<result id="([^"]*)" title="([^"]*)">\n(.*?)\n</result>', re.DOTALL)
 CUT_MARK = re.compile(r"… \[cut: \d+ more tokens\]\Z")
 _TURNS_LEFT = re.compile(r"\(turns left: (\d+)\)")
 _TURNS = re.compile(r"^- You have (\d+) messages in all", re.MULTILINE)
@@ -79,10 +79,14 @@ class SolverPrompt:
 def parse_solver_prompt(messages: Sequence[Message]) -> SolverPrompt:
     """Parse a prompt of either protocol. Never raises: a foreign prompt is a question as a whole."""
     head, replies = user_text(messages), observations(messages)
-    match = _PROMPT.match(head)
-    question, evidence = (match["question"], match["evidence"]) if match else (head, None)
+    evidence = next((block.text for block in read_blocks(head, "evidence")), None)
+    question = head.removeprefix("Question: ")
+    if evidence is not None:
+        question = question.rpartition("\n\n<evidence ")[0]
     results = [
-        (id_, title, CUT_MARK.sub("", text)) for reply in replies for id_, title, text in _RESULT.findall(reply)
+        (block.attributes["id"], block.attributes["title"], CUT_MARK.sub("", block.text))
+        for reply in replies
+        for block in read_blocks(reply, "result")
     ]
     system = messages[0]["content"] or "" if messages and messages[0]["role"] == "system" else ""
     turns = _TURNS_LEFT.findall(replies[-1]) if replies else _TURNS.findall(system)
@@ -230,15 +234,19 @@ def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
     title_stems = frozenset(_stems(title))
     entity_spans = entities(text, title)
     result = []
+    first = 0
     for start, end in sentences(text):
         words = _stems(text[start:end])
+        word_starts = [match.start() for match in _WORD.finditer(text, start, end)]
+        first = bisect_left(entity_spans, (start,), first)
+        stop = bisect_left(entity_spans, (end,), first)
         inside = tuple(
             Entity(
-                *(text[a:b], kind, frozenset(_stems(text[a:b])), len(_WORD.findall(text[start:a]))),
+                *(text[a:b], kind, frozenset(_stems(text[a:b])), bisect_left(word_starts, a)),
                 span=(a - start, b - start),
             )
-            for a, b, kind in entity_spans
-            if start <= a and b <= end
+            for a, b, kind in entity_spans[first:stop]
+            if b <= end
         )
         implied = (stem(word) for entity in inside for word in _IMPLIED_WORDS.get(entity.kind, ()))
         result.append(Sentence(text[start:end], title, text, words, title_stems | {*words, *implied}, inside))

@@ -15,6 +15,7 @@ from factgym.core.config import EnvConfig
 from factgym.core.episode import RewardReport
 from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.untrusted import delimited, neutralise, nonce_of
 from factgym.envs.eve.config import EveSolverConfig
 from factgym.envs.eve.tasks import SolverTask, SolverTaskSet
 from factgym.envs.eve.tools import (
@@ -34,7 +35,6 @@ from factgym.rewards.eve.rubrics import RUBRICS, SOLVER_GATES, EveScore, build_r
 from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import Solution, contains_answer
 from factgym.tools.toolbox import Toolbox
-from factgym.tools.untrusted import neutralise
 
 PACKAGE = "factgym.envs.eve"
 """The package that holds the prompts."""
@@ -48,17 +48,17 @@ def search_messages(question: str, *, turns: int, top_k: int, tokens: int, style
 
 
 def single_turn_messages(
-    question: str, evidence: str | None = None, *, span: bool = False, style: str = "full"
+    question: str, evidence: str | None = None, *, span: bool = False, style: str = "full", nonce: str = ""
 ) -> list[Message]:
     """Return the prompt of the single-turn protocol: an answer from the question and the evidence alone.
 
     evidence: shown with the question, None for the question alone. span: ask for an `<evidence>` block besides the
-    answer. Texts are neutralised.
+    answer. Texts are neutralised. nonce: the code of the delimiters, by default drawn from the texts.
     """
     system = "\n\n".join(prompt(PACKAGE, name, style) for name in single_turn_prompts(evidence is not None, span))
     user = f"Question: {neutralise(question)}"
     if evidence is not None:
-        user += f"\n\n<evidence>\n{neutralise(evidence)}\n</evidence>"
+        user += f"\n\n{delimited('evidence', evidence, nonce or nonce_of(question, evidence))}"
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
@@ -127,7 +127,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
     no more than searching with a plan.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     strategies = "factgym.envs.eve.strategies:SOLVER"
@@ -136,8 +136,8 @@ class EveSolverEnv(EveEnv[SolverTask]):
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit))
     presets: ClassVar[Mapping[str, Any]] = RUBRICS["solver"]
     form = (
-        "There is neither a tool call nor an answer in the message. To answer, write\n"
-        "<answer>…</answer>\n<evidence>…</evidence>"
+        "There is neither a tool call nor an answer in the message. To answer, write the blocks `answer` and `evidence` "
+        "with your own words in them, as the instructions show, or call `submit`."
     )
     receipt = SOLUTION_RECEIPT
     config: EveSolverConfig
@@ -154,7 +154,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
             sizes = {"turns": config.max_turns, "top_k": config.top_k, "tokens": config.max_passage_tokens}
             return search_messages(question, **sizes, style=config.prompt)
         evidence = "\n".join(_gold_spans(task)) if config.evidence else ""
-        return single_turn_messages(question, evidence or None, span=True, style=config.prompt)
+        return single_turn_messages(question, evidence or None, span=True, style=config.prompt, nonce=self.nonce)
 
     @property
     def open_tools(self) -> Sequence[str]:

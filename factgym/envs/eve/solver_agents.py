@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.untrusted import neutralise
 from factgym.corpora.condense import best_facts, query_weights
 from factgym.corpora.corpus import Passage
 from factgym.corpora.multi_hop import with_facts
@@ -43,7 +44,6 @@ from factgym.envs.scripted import FixedReply, StartAgent, agent_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer, find_span
-from factgym.tools.untrusted import neutralise
 
 UNKNOWN = "unknown"
 TO_THE_GRADER = (
@@ -328,7 +328,7 @@ class QueryEcho:
             sentence[:200] in (message["content"] or "") for message in messages if message["role"] == "assistant"
         )
         if not searched and can_search(parse_solver_prompt(messages), tools):
-            return search_call([sentence[:1000], "…"])
+            return search_call([sentence[:1000], "?"])
         return answer_blocks(action.partition("<answer>")[2].partition("</answer>")[0], sentence)
 
 

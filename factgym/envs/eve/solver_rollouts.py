@@ -26,9 +26,9 @@ from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import (
     AuxiliaryPolicy,
-    ContextOverflowError,
     Policy,
     PolicyError,
+    PromptRefusedError,
     Scoring,
     as_message,
     as_policy_error,
@@ -39,6 +39,7 @@ from factgym.core.prompts import prompt, prompt_hash
 from factgym.core.registry import make
 from factgym.core.seeds import derive
 from factgym.core.tasks import shared
+from factgym.core.untrusted import nonce_of
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import Triple
 from factgym.envs.eve.config import EveProposerConfig
@@ -291,7 +292,7 @@ class SolverRollouts:
 
     def _solver_env(self, request: _Request) -> EveSolverEnv:
         """Return an environment at the beginning of the episode about the proposal's question."""
-        triple = Triple("proposal", request.question, (request.answer,))
+        triple = Triple(f"proposal {nonce_of(request.question, request.answer)}", request.question, (request.answer,))
         env = make(SOLVER_ENV, triples=(triple,), corpus=self._corpus, removed=request.removed, **self._search)
         assert isinstance(env, EveSolverEnv)
         env.reset(options={"task": 0})
@@ -305,8 +306,8 @@ class SolverRollouts:
             while env.episode.stop is None:
                 action = await self._act(request.policy, policy, env.policy_prompt(), env.available_tools())
                 await asyncio.to_thread(env.step, action) if env.slow_steps else env.step(action)
-        except ContextOverflowError:
-            env.truncate("context_limit")
+        except PromptRefusedError as refused:
+            env.truncate(refused.stop)
         report = env.episode.report
         if report is None or report.status != "scored":
             raise PolicyError("environment", f"its episode failed: {report.error if report else env.episode.fault}")
@@ -327,7 +328,7 @@ class SolverRollouts:
             policy = request.policy.start(env, request.seed(self._seed))
             action = await self._act(request.policy, policy, messages, ())
             return {"answer": message_solution(as_message(action)).answer}
-        except ContextOverflowError:
+        except PromptRefusedError:
             return {"logprob": _IMPOSSIBLE} if request.protocol.startswith("logprob") else {"answer": ""}
 
     async def _act(

@@ -1,7 +1,7 @@
 """The tools of both EVE environments, search and submit, and the base class that handles their actions.
 
 Search shows passages of a corpus, delimited, and cut to a budget of tokens. One call may have several queries
-(`query_list`). The budget is of the whole response, markup and cut marks included. A token is a run of letters, digits
+(`query_list`). The budget is of the whole response, markup and cut marks included but for the codes in the delimiters. A token is a run of letters, digits
 and underscores, or one other character except white space: a rule without a model, so that budgets mean the same for
 every policy. English text has about as many of these as a model's tokenizer makes, most often ten to twenty per cent
 fewer. Queries of one call have equal shares of the budget, and what one does not need goes to others. Within a share
@@ -27,17 +27,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 from pydantic import Field
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import CallError, ToolCall
+from factgym.core.calls import CallError, ToolCall, find_placeholder
 from factgym.core.env import Env
 from factgym.core.episode import EpisodeState, TaskT, ToolResult
 from factgym.core.errors import ToolError
 from factgym.core.messages import Message, message_text
 from factgym.core.strict_json import StrictJsonError, in_json, loads
+from factgym.core.untrusted import NO_NONCE, attribute, delimited, neutralise, opening
 from factgym.corpora.corpus import Passage
 from factgym.rewards.eve.proposal import TOKEN, count_tokens
 from factgym.rewards.eve.spans import Proposal, Solution, parse_proposal, parse_solution
 from factgym.tools.toolbox import tool
-from factgym.tools.untrusted import attribute, neutralise
 
 if TYPE_CHECKING:
     from factgym.envs.eve.tasks import ProposerTaskSet, SolverTaskSet
@@ -50,6 +50,7 @@ MIN_RESPONSE_TOKENS = 64
 
 _CUT_MARK_TOKENS = 9
 _MAX_QUERY_LINE_TOKENS = 24
+_MAX_PLACEHOLDER_CHARS = 80
 _NO_RESULTS = "No passage matches. Try other words."
 
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS, MAX_EVIDENCE_CHARS = 2_000, 500, 20_000
@@ -131,20 +132,25 @@ def first_tokens(text: str, limit: int) -> str:
     return text[: last.end()]
 
 
-def render_results(results: Sequence[SearchResult]) -> str:
+def render_results(results: Sequence[SearchResult], nonce: str = NO_NONCE) -> str:
     """Return the response as a policy reads it."""
     several = len(results) > 1
     return "\n".join(
-        _render_result(result, f"Query {number}: " if several else "") for number, result in enumerate(results, 1)
+        _render_result(result, f"Query {number}: " if several else "", nonce)
+        for number, result in enumerate(results, 1)
     )
 
 
-def _render_result(result: SearchResult, label: str) -> str:
+def _render_result(result: SearchResult, label: str, nonce: str) -> str:
     head = [f"{label}{_query_line(result.query)}"] if label else []
     lines = [
-        f"{_opening_tag(snippet)}\n{snippet.text}"
-        + (f"… [cut: {snippet.cut} more tokens]" if snippet.cut else "")
-        + "\n</result>"
+        delimited(
+            "result",
+            snippet.text + (f"… [cut: {snippet.cut} more tokens]" if snippet.cut else ""),
+            nonce,
+            id=snippet.document,
+            title=snippet.title,
+        )
         for snippet in result.snippets
     ]
     omitted = [f"[cut: {result.omitted} more results]"] if result.omitted else []
@@ -157,11 +163,7 @@ def _query_line(query: str) -> str:
     return text if short else f"{first_tokens(text, _MAX_QUERY_LINE_TOKENS)}…"
 
 
-def _opening_tag(snippet: Snippet) -> str:
-    return f'<result id="{attribute(snippet.document)}" title="{attribute(snippet.title)}">'
-
-
-@tool(render=render_results, tags=("query",))
+@tool(render=render_results, tags=("query",), delimits=True)
 def search(
     state: EveState[Any], query_list: Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES)] | Query
 ) -> tuple[SearchResult, ...]:
@@ -195,7 +197,10 @@ def fit_results(retrieved: Sequence[tuple[str, Sequence[Passage]]], max_tokens: 
         )
         for query, passages in retrieved
     ]
-    costs = [count_tokens(_render_result(result, "Query 1: " if several else "")) for result in results]
+    costs = [
+        count_tokens(_render_result(result, "Query 1: " if several else "", NO_NONCE)) - 2 * len(result.snippets)
+        for result in results
+    ]
     fair = max_tokens // len(results)
     spare = max_tokens - sum(min(cost, fair) for cost in costs)
     fitted = []
@@ -212,7 +217,7 @@ def _cut_result(result: SearchResult, budget: int, several: bool) -> SearchResul
     budget -= _CUT_MARK_TOKENS + (count_tokens(_query_line(result.query)) + 3 if several else 0)
     snippets: list[Snippet] = []
     for snippet in result.snippets:
-        frame = count_tokens(_opening_tag(snippet)) + 4
+        frame = count_tokens(opening("result", NO_NONCE, id=snippet.document, title=snippet.title)) + 3
         size = count_tokens(snippet.text)
         if frame + size > budget:
             text = first_tokens(snippet.text, budget - frame - _CUT_MARK_TOKENS)
@@ -360,7 +365,7 @@ class EveEnv(Env[TaskT]):
 
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {SEARCH: (SEARCH, "query_list")}
     form: ClassVar[str]
-    """The error message of an action that neither calls a tool nor submits."""
+    """The error message of an action that neither calls a tool nor submits, without an example of a submission."""
     receipt: ClassVar[str]
     state: EveState[Any]
 
@@ -372,17 +377,32 @@ class EveEnv(Env[TaskT]):
         submission = self.read_submission(parsed)
         if submission is None:
             return [
-                replace(result, text=f"Error ({result.error_code}): {self.form}")
+                replace(
+                    result, text=f"Error ({result.error_code}): {self.form} To search, write {self.example_call()}."
+                )
                 if result.error_code in NO_CALL_ERRORS
                 else result
                 for result in super().tool_results(parsed)
             ]
+        if placeholder := self._find_placeholder(submission):
+            message = f"{placeholder!r} is a placeholder, no submission. {self.form}"
+            return [ToolResult(f"Error (placeholder): {message}", error=ToolError("placeholder", message))]
         error = length_error(submission) if isinstance(submission, Proposal) else None
         if error is not None:
             return [ToolResult(f"Error (too_long): {error}", error=ToolError("too_long", error))]
         self.state.submission = submission
         self.finish()
         return [ToolResult(self.receipt, SUBMIT)]
+
+    def _find_placeholder(self, submission: Proposal | Solution) -> str | None:
+        """Return a part that stands for another text, or that repeats the example in the instructions."""
+        instructions = self.episode.messages[0]["content"] or ""
+        for name in _parts(submission):
+            text: str = getattr(submission, name)
+            is_example = f"<{name}>{text}</{name}>" in instructions and text.casefold() != "unknown"
+            if find_placeholder(text) is not None or (text and is_example):
+                return text[:_MAX_PLACEHOLDER_CHARS]
+        return None
 
     def call_tool(self, call: ToolCall) -> ToolResult:
         """Do a call; a submission gets the spans of its parts in the message.

@@ -20,6 +20,7 @@ import numpy as np
 from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
+from factgym.core.untrusted import read_blocks
 from factgym.corpora.sentences import sentences
 from factgym.corpora.text import terms
 from factgym.datasets.averitec import (
@@ -40,7 +41,6 @@ from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import is_grounded, match_gains
 
-_RESULT = re.compile(r'<result source="[^"]*"(?: date="[^"]*")?>\n(.*?)\n</result>', re.DOTALL)
 _PAIR = re.compile(r"^\d+\. (.*)\n   (.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"^Stage: search\. Question \d+ of \d+: (.*)$", re.MULTILINE)
 _METADATA = re.compile(r"^(Speaker|Date|Location|Reported by): (.*)$", re.MULTILINE)
@@ -102,15 +102,16 @@ def parse_prompt(messages: Sequence[Message]) -> ParsedPrompt:
     """Parse the prompt of any stage."""
     system, head = messages[0]["content"] or "", messages[1]["content"] or ""
     replies = observations(messages)
+    claim = next((block.text for block in read_blocks(head, "claim")), head.partition("\n\n")[0])
     question = _QUESTION.search(head)
     limit, turns = _MAX_QUESTIONS.search(system), _TURNS.search(system)
     turns_left = _TURNS_LEFT.findall(replies[-1] if replies else head)
     return ParsedPrompt(
-        claim=head.removeprefix("Claim: ").partition("\n")[0],
-        metadata=dict(_METADATA.findall(head.partition("\n\n")[0])),
+        claim=claim.partition("\n")[0],
+        metadata=dict(_METADATA.findall(claim)),
         record=tuple(_PAIR.findall(head)),
         question=question[1] if question else "",
-        evidence=tuple(text for reply in replies for text in _RESULT.findall(reply)),
+        evidence=tuple(block.text for reply in replies for block in read_blocks(reply, "result")),
         searches=sum("<tool_response>" in reply for reply in replies),
         max_questions=min(int(limit[1]) if limit else 5, max(1, ((int(turns[1]) if turns else 12) - 2) // 2)),
         turns_left=int(turns_left[-1]) if turns_left else None,

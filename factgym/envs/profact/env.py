@@ -14,6 +14,7 @@ from factgym.core.errors import ToolError
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.strict_json import in_json
+from factgym.core.untrusted import delimited
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_string
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
 from factgym.envs.profact.tasks import ProFactConfig, ProFactTask, ProFactTaskSet
@@ -96,7 +97,7 @@ class ProFactEnv(Env[ProFactTask]):
     no classifier of the claim's words, and is paid.
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     Config: ClassVar[type[EnvConfig]] = ProFactConfig
@@ -132,7 +133,7 @@ class ProFactEnv(Env[ProFactTask]):
         system = fill(self._prompt("system"), count=count, turns=turns, scoring=self.scoring_rules)
         only_verdict = self.config.max_turns == 1
         first = self._prompt("verdict") if only_verdict else fill(self._prompt("ask"), count=count)
-        user = f"{_claim_text(task.check)}\n\n{first}"
+        user = f"{_claim_text(task.check, self.nonce)}\n\n{first}"
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     @property
@@ -195,7 +196,7 @@ class ProFactEnv(Env[ProFactTask]):
     def situation_text(self) -> str:
         """Return the prompt after a reset: the claim, the record, and the next question or the verdict."""
         state = self.state
-        parts = [_claim_text(self.task.check)]
+        parts = [_claim_text(self.task.check, self.nonce)]
         if state.pairs:
             record = "\n".join(
                 f"{number}. {one_line(question)}\n   {one_line(answer)}"
@@ -347,10 +348,12 @@ class ProFactEnv(Env[ProFactTask]):
         return [self.tasks.store.note, *([own_prior] if self.tasks.has_own_prior else [])]
 
 
-def _claim_text(check: FactCheck) -> str:
+def _claim_text(check: FactCheck, nonce: str) -> str:
     """Return the claim with its metadata, the beginning of every prompt."""
     about = "\n".join(f"{name}: {one_line(value)}" for name, value in _metadata(check).items())
-    return fill(prompt(_PACKAGE, "claim"), claim=one_line(check.claim), about=about).rstrip()
+    return delimited(
+        "claim", fill(prompt(_PACKAGE, "claim"), claim=one_line(check.claim), about=about).rstrip(), nonce
+    )
 
 
 def _metadata(check: FactCheck) -> dict[str, str]:

@@ -12,11 +12,11 @@ from pydantic import Field
 from factgym.core.calls import ToolCall
 from factgym.core.episode import EpisodeState
 from factgym.core.errors import ToolError
+from factgym.core.untrusted import delimited, neutralise
 from factgym.datasets.averitec import Label, fact_check_label
 from factgym.datasets.evidence import Evidence
 from factgym.envs.profact.tasks import ProFactTask
 from factgym.tools.toolbox import Toolbox, tool
-from factgym.tools.untrusted import attribute, neutralise
 
 MAX_QUESTION_CHARS = 400
 MAX_ANSWER_CHARS = 2_000
@@ -107,13 +107,13 @@ def _render_questions(result: AskResult) -> str:
     return f"Questions posed: {len(result.accepted)}{dropped}.\n{listed}\nNow question 1: {first}"
 
 
-def _render_evidence(results: Sequence[Evidence]) -> str:
+def _render_evidence(results: Sequence[Evidence], nonce: str) -> str:
     if not results:
         return "No evidence matches. Try other words."
     lines = []
     for evidence in results:
-        date = f' date="{evidence.date.isoformat()}"' if evidence.date else ""
-        lines.append(f'<result source="{attribute(evidence.title)}"{date}>\n{neutralise(evidence.text)}\n</result>')
+        date = evidence.date.isoformat() if evidence.date else None
+        lines.append(delimited("result", evidence.text, nonce, source=evidence.title, date=date))
     return "\n".join(lines)
 
 
@@ -146,7 +146,7 @@ def ask(
     return AskResult(accepted, {"blank": blank, "repeated": repeated, "beyond the limit": beyond})
 
 
-@tool(render=_render_evidence, tags=("query",), brief="Find evidence.")
+@tool(render=_render_evidence, tags=("query",), brief="Find evidence.", delimits=True)
 def search(state: ProFactState, query: Annotated[str, Field(min_length=1, max_length=1000)]) -> Sequence[Evidence]:
     """Look for evidence on the current question.
 

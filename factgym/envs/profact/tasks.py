@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from factgym.core.config import AtLeastOne, DataConfig
+from factgym.core.config import AtLeastOne, DataConfig, FilePath
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import shared
 from factgym.corpora.web_pages import MAX_PASSAGE_CHARS
@@ -55,12 +55,12 @@ class ProFactConfig(DataConfig):
 
     source: Source | None = None
     world: Literal["reports", "miniature"] = "reports"
-    store: str | None = None
+    store: FilePath | None = None
     scope: Literal["claim", "global"] = "claim"
     index: str = "bm25"
     index_options: dict[str, Any] | None = None
     k: AtLeastOne = 3
-    cache_dir: str | None = None
+    cache_dir: FilePath | None = None
     max_passage_chars: int = MAX_PASSAGE_CHARS
     exclude_later: bool = False
     max_questions: Annotated[int, Field(ge=1, le=MAX_QUESTIONS)] = 5

@@ -37,6 +37,7 @@ from factgym.baselines.evidence import (
 from factgym.baselines.nli import predict_entailment
 from factgym.baselines.semantics import compare_quantities, modality_conflict, modality_of, universal_spans
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
 from factgym.corpora.text import terms
 from factgym.envs.scripted import agent_table, user_text
@@ -65,9 +66,9 @@ class EpisodeBrief:
 
 
 def parse_brief(messages: Sequence[Message]) -> EpisodeBrief:
-    """Parse the first user message; a source cannot hold the tags that delimit it."""
-    source, _, claim = user_text(messages).removeprefix("<document>\n").partition("\n</document>\n\nClaim to check: ")
-    return EpisodeBrief(claim, source)
+    """Parse the first user message."""
+    texts = {block.tag: block.text for block in read_blocks(user_text(messages), "document", "claim")}
+    return EpisodeBrief(texts.get("claim", ""), texts.get("document", ""))
 
 
 class ScriptedPolicy:
@@ -109,7 +110,9 @@ def make_verdict(
 MAX_CLAIM_SPAN, MAX_SOURCE_SPAN, MIN_SPAN = 200, 500, 3
 _MAX_PARTS = 8
 _MIN_CLAUSE = 30
-_JOINT = re.compile(r"(?<=[.;?!])\s+|,\s+|\s+(?=(?:and|but|or|which|who|that|because|if|when|after|before|unless)\s)")
+_JOINT = re.compile(
+    r"(?<=[.;?!])\s++|,\s++|(?<!\s)\s++(?=(?:and|but|or|which|who|that|because|if|when|after|before|unless)\s)"
+)
 
 
 def split_claim(claim: str) -> list[str]:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import ToolCall
+from factgym.core.calls import ToolCall, find_placeholder
 from factgym.core.config import EnvConfig
 from factgym.core.env import Env
 from factgym.core.episode import RewardReport, SpanCredit, ToolResult
 from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
+from factgym.core.untrusted import delimited, neutralise
 from factgym.corpora.sentences import sentences
 from factgym.envs.seva.submission import (
     IMPLICIT,
@@ -30,7 +31,6 @@ from factgym.envs.seva.tasks import SevaConfig, SevaTask, SevaTaskSet
 from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
 from factgym.rewards.seva.rubrics import RUBRICS, span_credits
 from factgym.rewards.seva.scoring import DEFAULT_RULES, GROUNDED_COMPONENTS, SevaScore, score_output
-from factgym.tools.untrusted import neutralise
 
 _PACKAGE = "factgym.envs.seva"
 _MAX_NAME_CHARS = 80
@@ -124,7 +124,7 @@ class SevaEnv(Env[SevaTask]):
     baseline can see tells the labels apart, so that it is the constant: name one that reads with `--baseline`).
 
     ## Versions
-    v1: first version.
+    v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
     Config: ClassVar[type[EnvConfig]] = SevaConfig
@@ -144,7 +144,9 @@ class SevaEnv(Env[SevaTask]):
         self._final: Submission | None = None
         weights = ", ".join(f"{_FIELD_OF.get(name, name)} {value:.2g}" for name, value in self._weights.items())
         system = "\n\n".join(fill(self._prompt(name), weights=weights) for name in self._system_prompts)
-        user = fill(self._prompt("task"), source=task.source, claim=task.claim)
+        source = delimited("document", task.source, self.nonce)
+        claim = delimited("claim", task.claim, self.nonce, inline=True)
+        user = fill(self._prompt("task"), source=source, claim=claim)
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     def _prompt(self, name: str) -> str:
@@ -184,6 +186,8 @@ class SevaEnv(Env[SevaTask]):
         if not is_verdict(call.arguments):
             message = f"The arguments of {SUBMIT!r} hold none of the verdict's fields: {', '.join(FIELDS)}."
             raise ToolError("invalid_arguments", message)
+        if all(find_placeholder(value) is not None for value in call.arguments.values()):
+            raise ToolError("placeholder", "The arguments are placeholders, no verdict: write your own.")
         submission = Submission(neutralise_json(call.arguments), len(self.episode.turns))
         text = "Submitted. The episode is over."
         if self.config.repair and self._draft is None and self.config.max_turns - submission.turn > 1:

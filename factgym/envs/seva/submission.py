@@ -16,10 +16,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from factgym.core.action import ParsedAction
-from factgym.core.calls import CallError, ToolCall, visible_text
+from factgym.core.calls import CallError, ToolCall
+from factgym.core.dialects import visible_text
 from factgym.core.fast_schema import schema_test
 from factgym.core.messages import ToolSchema
 from factgym.core.strict_json import DEFAULT_LIMITS
+from factgym.core.untrusted import neutralise
 from factgym.rewards.seva.grounding import occurs
 from factgym.rewards.seva.output import (
     FIELDS,
@@ -32,7 +34,6 @@ from factgym.rewards.seva.output import (
     read_output,
 )
 from factgym.tools.schema import compact_schema
-from factgym.tools.untrusted import neutralise
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -108,7 +109,7 @@ def schema_errors(data: Mapping[str, Any]) -> list[str]:
         message = error.message
         if len(message) > 2 * _MAX_SHOWN_CHARS:  # the value comes first and the reason last
             message = f"{message[:_MAX_SHOWN_CHARS]} … {message[-_MAX_SHOWN_CHARS:]}"
-        departures.append(f"Form, at {error.json_path[:_MAX_SHOWN_CHARS]}: {neutralise(message)}.")
+        departures.append(neutralise(f"Form, at {error.json_path[:_MAX_SHOWN_CHARS]}: {message}."))
     return departures
 
 

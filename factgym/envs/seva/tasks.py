@@ -8,13 +8,13 @@ from typing import Any, Literal
 from factgym.core.config import AtLeastOne, DataConfig
 from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
+from factgym.core.untrusted import neutralise
 from factgym.datasets.attribution import AttributionClaim, Claims, balanced, read_benchmark, stratified, without_cues
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, text_hash
 from factgym.generators.attribution import SPLITS, MiniatureAttribution, SyntheticAttribution
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.rubrics import find_rubric
 from factgym.rewards.seva.scoring import SevaGold
-from factgym.tools.untrusted import neutralise
 
 Source = Literal["synthetic", "fever", "truthfulqa", "halueval", "clearfacts", "anli"]
 

@@ -74,7 +74,9 @@ _CUES = Cues("grammar")
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _QUESTION_END = re.compile(r"\?[\"'”’)]*\s+(?=\S)")
-_FINAL_STOP = re.compile(r"\s*[.!]?\s*$")
+_MAX_SENTENCE_CHARS = 2000
+"""Longest text whose grammar is analysed; the cost of some patterns is the square of the length."""
+
 _AUXILIARIES = word_set("auxiliaries")
 _QUESTION_WORDS = word_set("question_words")
 _NOT_BEFORE_VERB = word_set("not_before_verb")
@@ -88,7 +90,7 @@ _INTRANSITIVE = word_set("intransitive")
 
 def protected_spans(sentence: str) -> list[Span]:
     """Return the spans whose numbers name something (a section, an address, a phone number) instead of counting it."""
-    return [match.span() for match in _CUES.protected.finditer(sentence)]
+    return [match.span() for match in _CUES.protected.finditer(sentence[:_MAX_SENTENCE_CHARS])]
 
 
 def overlaps(span: Span, spans: list[Span]) -> bool:
@@ -103,9 +105,9 @@ def strip_full_stop(sentence: str) -> str:
 
 def split_final_stop(text: str) -> tuple[str, str]:
     """Split off the closing full stop with the space before it as it was ("." or " ." or "")."""
-    match = _FINAL_STOP.search(text)
-    end = match.start() if match else len(text)
-    return text[:end], text[end:].rstrip()
+    head = text.rstrip()
+    head = head[:-1].rstrip() if head.endswith((".", "!")) else head
+    return head, text[len(head) :].rstrip()
 
 
 def contains_words(text: str, words: str) -> bool:
@@ -179,6 +181,8 @@ def main_verb(text: str) -> Verb | None:
     """
     # First pass: an auxiliary of the main clause. Second pass: full verbs, where a past or third person form comes
     # first and every later candidate is a bare form, which may be an infinitive or a noun.
+    if len(text) > _MAX_SENTENCE_CHARS:
+        return None
     for match in _WORD.finditer(text):
         word = match[0].replace("’", "'").lower()
         if word in _AUXILIARIES and match.start() and not match[0][0].isupper() and _is_main(text, match.start()):

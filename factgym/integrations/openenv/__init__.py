@@ -24,7 +24,7 @@ from factgym.integrations.openenv.client import FactAction, FactObservation, Fac
 if TYPE_CHECKING:
     from factgym.integrations.openenv.client import FactClient, ServerLostError
     from factgym.integrations.openenv.folder import write_folder
-    from factgym.integrations.openenv.server import FactEnvironment, app, environment_class, serve
+    from factgym.integrations.openenv.server import FactEnvironment, app, environment_class
 
 __all__ = [
     "FactAction",
@@ -35,13 +35,12 @@ __all__ = [
     "ServerLostError",
     "app",
     "environment_class",
-    "serve",
     "write_folder",
 ]
 
 _MODULES = {
     "client": ("FactClient", "ServerLostError"),
-    "server": ("FactEnvironment", "environment_class", "app", "serve"),
+    "server": ("FactEnvironment", "environment_class", "app"),
     "folder": ("write_folder",),
 }
 

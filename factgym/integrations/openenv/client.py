@@ -9,11 +9,12 @@ from openenv.core.client_types import StepResult
 from openenv.core.env_client import EnvClient
 from openenv.core.env_server.types import Action, Observation, State
 from pydantic import BeforeValidator, Field, model_validator
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from factgym.core.errors import FactgymError
 from factgym.core.messages import Message
 from factgym.core.strict_json import clean_text
+from factgym.corpora.http_client import error_detail
 
 Limit = Literal["turn_limit", "length_limit", "context_limit"]
 # A policy may write half a character, which JSON cannot hold: no text of a policy is a protocol error.
@@ -143,6 +144,10 @@ class FactClient(EnvClient[FactAction, FactObservation, FactState]):
         try:
             return await super()._connect_async()
         except ConnectionError as error:
+            if isinstance(error.__cause__, InvalidStatus):
+                response = error.__cause__.response
+                reason = f"status {response.status_code}{error_detail(bytes(response.body or b''))}"
+                raise ServerLostError(f"the server at {self._address} refuses the connection: {reason}") from None
             reason = type(error.__cause__ or error).__name__
             raise ServerLostError(
                 f"no OpenEnv server answers at {self._address} ({reason}), and an episode that was running is lost: "

@@ -5,14 +5,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import inspect
+import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from openenv.core.env_server.http_server import create_app
 from openenv.core.env_server.interfaces import Environment
@@ -22,8 +25,9 @@ import factgym
 from factgym.agents.rollout.jobs import task_order
 from factgym.core.errors import ConfigError, EpisodeOverError, FactgymError, did_you_mean
 from factgym.core.messages import Message
-from factgym.integrations.frameworks import class_name, serve_app
+from factgym.integrations.frameworks import Shell, class_name
 from factgym.integrations.openenv.client import FactAction, FactObservation, FactState
+from factgym.integrations.serving import MAX_BODY_BYTES, Guard, first_fault, serve
 from factgym.integrations.session import Session, training_config
 
 MAX_LISTED = 10_000
@@ -31,8 +35,15 @@ MAX_LISTED = 10_000
 
 MAX_SESSIONS = 64
 IDLE_SECONDS = 3600.0
-MAX_MESSAGE_BYTES = 4 * 2**20
+MAX_MESSAGE_BYTES = MAX_BODY_BYTES
 """Enough for the longest action that is parsed, however JSON escapes it."""
+
+_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' https://cdn.jsdelivr.net; "
+    "style-src 'self' 'unsafe-inline' https://cdn.jsdelivr.net; img-src 'self' data: https://fastapi.tiangolo.com; "
+    "frame-ancestors 'self' https://huggingface.co"
+)
+"""For FastAPI's page at /docs, which the page of a Space embeds."""
 
 RESET_ARGUMENTS = ("seed", "episode_id", "task", "split", "index")
 _MAX_ID_CHARS = 255
@@ -219,10 +230,6 @@ def environment_class(env_id: str, config: Mapping[str, Any] | None = None, *, s
     return type(class_name(env_id), (FactEnvironment,), attributes)
 
 
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
-
-
 def app(
     env_id: str,
     config: Mapping[str, Any] | None = None,
@@ -231,12 +238,14 @@ def app(
     max_sessions: int = MAX_SESSIONS,
     idle_seconds: float | None = IDLE_SECONDS,
     max_message_bytes: int = MAX_MESSAGE_BYTES,
-) -> FastAPI:
+    shell: Shell | None = None,
+) -> Guard:
     """Return the ASGI application over `make(env_id, **config)`; raises the errors of `make`.
 
     seed: of the order of tasks for resets that name none. max_sessions: connections at a time; one more is refused.
     idle_seconds: a session without a message for so long is ended; None never. max_message_bytes: of an HTTP request;
-    for messages on a socket give the server its own option, as `serve` does.
+    for messages on a socket give uvicorn its own option (`--ws-max-size`). shell: rights of requests; by default the
+    names of this machine are answered, those in FACTGYM_ALLOW_HOST (separated by commas) and in a Space's own SPACE_HOST.
     """
     application: FastAPI = create_app(
         environment_class(env_id, config, seed=seed),
@@ -247,8 +256,21 @@ def app(
         state_cls=FactState,
     )
     application.add_exception_handler(FactgymError, _error_response)
-    application.add_middleware(_BodyLimit, limit=max_message_bytes)
-    return application
+    application.add_exception_handler(RequestValidationError, _invalid_response)
+    # A password, as OpenEnv's client sends no headers but those of its URL.
+    return Guard(
+        application,
+        shell or Shell(allow_hosts=_named_hosts()),
+        max_body_bytes=max_message_bytes,
+        policy=_POLICY,
+        asks_password=True,
+    )
+
+
+def _named_hosts() -> tuple[str, ...]:
+    """Names under which a container is asked, such as by the proxy in front of it."""
+    names = ",".join(os.environ.get(name, "") for name in ("FACTGYM_ALLOW_HOST", "SPACE_HOST")).split(",")
+    return tuple(name.strip() for name in names if name.strip())
 
 
 async def _error_response(request: Request, error: Exception) -> JSONResponse:
@@ -257,48 +279,16 @@ async def _error_response(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": f"{error}.{hint if request.url.path == '/step' else ''}"}, status_code=400)
 
 
-class _BodyLimit:
-    """ASGI middleware: refuses an HTTP body above the limit as soon as so much has arrived."""
-
-    def __init__(self, inner: Any, limit: int) -> None:
-        self.inner, self.limit = inner, limit
-
-    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.inner(scope, receive, send)
-            return
-        body, more = bytearray(), True
-        while more:
-            part = await receive()
-            body += part.get("body", b"")
-            more = part.get("more_body", False)
-            if len(body) > self.limit:
-                refusal = JSONResponse({"detail": f"a request holds at most {self.limit} bytes"}, status_code=413)
-                await refusal(scope, receive, send)
-                return
-        pending = [{"type": "http.request", "body": bytes(body), "more_body": False}]
-
-        async def replay() -> Any:
-            return pending.pop() if pending else await receive()
-
-        await self.inner(scope, replay, send)
+async def _invalid_response(request: Request, error: Any) -> JSONResponse:
+    """FastAPI's own repeats the whole input, and fails where that is no Unicode."""
+    return JSONResponse({"detail": first_fault(error.errors())}, status_code=422)
 
 
-async def serve(
-    application: FastAPI,
-    host: str = "127.0.0.1",
-    port: int = 8000,
-    ready: Callable[[str], None] = lambda url: None,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-) -> None:
-    """Serve until the process receives SIGINT or SIGTERM. port: 0 for a free port; ready gets the URL. Raises ConfigError."""
-    await serve_app(application, host, port, ready, ws_max_size=max_message_bytes)
-
-
-def run(application: FastAPI) -> None:
+def run(application: Guard) -> None:
     """Run a folder's server, as its main function: `--host` and `--port`, all interfaces and 8000 by default."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--host", default="0.0.0.0")
     parser.add_argument("--port", type=int, default=8000)
     args = parser.parse_args()
-    asyncio.run(serve(application, args.host, args.port))
+    application.shell = replace(application.shell, host=args.host, port=args.port)
+    raise SystemExit(asyncio.run(serve(application, lambda url: None, websockets=True)))

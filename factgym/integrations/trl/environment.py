@@ -232,7 +232,7 @@ def reward_columns(env_id: str, **config: Any) -> list[Column]:
     """Return a reward function for each component, which TRL logs as `rewards/NAME/mean`; give them weight 0.
 
     The total is the environment's own reward. None where an episode has no score. The first one also logs every metric
-    (turns, errors, truncated …) and writes task and stop into the completions' table. Together they play a plain text
+    (turns, error_turns, truncated …) and writes task and stop into the completions' table. Together they play a plain text
     as the environment's answer, where no trainer of ours has done so.
     """
     return [_column(name, is_first=index == 0) for index, name in enumerate(_component_names(env_id, config))]

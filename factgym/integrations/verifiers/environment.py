@@ -39,6 +39,9 @@ _default_certificates = cache(ssl.create_default_context)
 _STOP_CONDITIONS = {"turn_limit": "max_turns"}
 """Stop reason -> verifiers' stop condition, where it has one that marks the trace as truncated."""
 
+_REFUSED: dict[str, Stop] = {"overflow": "context_limit", "content_filter": "content_filter"}
+"""Cause of a refused request -> stop reason."""
+
 _LIMITS = {"max_turns": "turn_limit", "too_many_turns": "turn_limit"}
 """verifiers' stop condition -> stop reason; any other condition is a limit of length."""
 
@@ -118,8 +121,8 @@ async def _play(
         except APIStatusError as error:
             if trace.stop_condition is not None:
                 session.close(cast(Stop, _LIMITS.get(trace.stop_condition, "length_limit")))
-            elif fault_of_status(error.status_code, {}, error.response.content).cause == "overflow":
-                session.close("context_limit")
+            elif stop := _REFUSED.get(fault_of_status(error.status_code, {}, error.response.content).cause):
+                session.close(stop)
             else:
                 raise
             return

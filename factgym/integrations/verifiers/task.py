@@ -233,7 +233,7 @@ class FactTask(vf.Task[FactData, FactState, FactTaskConfig]):
 
     @vf.metric
     async def components(self, trace: vf.Trace) -> dict[str, float]:
-        """Every component and numeric metric, turns, errors, truncated and scored."""
+        """Every component and numeric metric, turns, error_turns, truncated and scored."""
         return dict((trace.info.get(INFO) or {}).get("metrics") or {})
 
     async def validate(self, runtime: vf.Runtime) -> bool | None:

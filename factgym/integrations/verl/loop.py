@@ -127,7 +127,9 @@ def _hermes_calls(env: Env[Any], text: str, answer: str) -> tuple[str, list[dict
             return "", [call]
     items = env.parser.parse(text).items
     calls = [{"name": item.name, "arguments": item.arguments} for item in items if isinstance(item, ToolCall)]
-    return (_CALL_BLOCK.sub("", answer).strip(), calls) if len(calls) == len(items) else (answer, [])
+    # Calls whose arguments are texts get their types from the environment, and are played as the text that they are.
+    is_read = len(calls) == len(items) and not any(isinstance(item, ToolCall) and item.texts for item in items)
+    return (_CALL_BLOCK.sub("", answer).strip(), calls) if is_read else (answer, [])
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
+from factgym.core.paths import is_file, read_text, user_path
 from factgym.core.prompts import prompt, prompt_hash
 from factgym.rewards.corver.triplets import Triplet
 
@@ -43,9 +44,9 @@ class ModelExtractor:
     ) -> None:
         if batch < 1 or max_new_tokens < 1:
             raise ConfigError("ModelExtractor: batch and max_new_tokens must be at least 1")
-        self.path = Path(path).expanduser()
+        self.path = user_path(path, "extractor")
         self.batch, self.max_new_tokens, self.device, self.dtype = batch, max_new_tokens, device, dtype
-        if not (self.path / "config.json").is_file():
+        if not is_file(self.path / "config.json"):
             raise ConfigError(
                 f"{self.path} is no folder with a model (it has no config.json). Download the extractor first, for "
                 f"example with: hf download ZhishanQ/QuCo-extractor-0.5B --local-dir {self.path}"
@@ -99,8 +100,8 @@ def _read_template(path: Path) -> str:
     if not file.is_file():
         return prompt(__package__ or "", "extract")
     try:
-        template = json.loads(file.read_text("utf-8"))[_TEMPLATE_KEY]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        template = json.loads(read_text(file))[_TEMPLATE_KEY]
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file} holds no text under {_TEMPLATE_KEY!r}: {error}") from error
     if not isinstance(template, str) or template.count("{}") != 1:
         raise DataError(f"{file}: {_TEMPLATE_KEY!r} must be a text with one {{}} for the sentence")

@@ -54,6 +54,27 @@ def synonyms(word: str) -> frozenset[str]:
     return frozenset(names)
 
 
+@lru_cache(maxsize=65_536)
+def bases(word: str, part: int) -> frozenset[str]:
+    """Return the base forms of a word in lower case as a part of speech: 0 a noun, 1 a verb, 2 an adjective, 3 an adverb."""
+    if len(word) > _MAX_WORD_CHARS:
+        return frozenset()
+    entry = _entry(word)
+    exceptions = entry[4 + part].split() if 4 + part < len(entry) else []
+    forms = exceptions or [
+        word,
+        *(word.removesuffix(old) + new for old, new in _SUFFIX_RULES[part] if word.endswith(old)),
+    ]
+    return frozenset(form for form in forms if part < len(_entry(form)) and _entry(form)[part])
+
+
+@lru_cache(maxsize=65_536)
+def is_english(word: str) -> bool:
+    """Return whether a word in lower case, or a base form of it, is in the table, which has no names with a capital."""
+    bases = (word.removesuffix(old) + new for rules in _SUFFIX_RULES for old, new in rules if word.endswith(old))
+    return len(word) <= _MAX_WORD_CHARS and any(map(_entry, (word, *bases)))
+
+
 def _add_names(names: set[str], entry: list[str], part: int, form: str) -> None:
     """Add the synonyms of a form as this part of speech."""
     if part < len(entry):

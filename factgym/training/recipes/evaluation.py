@@ -55,7 +55,7 @@ def evaluate(
     finally:
         loaded.model.train(was_training)
         loaded.model.generation_config = generation_config
-    scores = scores_of(summarise(run.episodes()))
+    scores = scores_of(summarise(run.episodes(), bounds=run.reward_bounds))
     write_json(folder / SCORES, scores)
     return scores
 

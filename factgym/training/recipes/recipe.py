@@ -23,6 +23,7 @@ from pydantic import Field
 
 from factgym.core.config import AtLeastOne, FiniteFloat, Settings, UnitFloat
 from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.paths import read_text
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -232,9 +233,7 @@ def _stage(number: int, value: Any) -> Stage:
 def read_recipe(path: Path) -> dict[str, Any]:
     """Read the plain values of a TOML file. Raises DataError for a file that cannot be read."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is no valid TOML: {error}") from None
 

@@ -193,21 +193,24 @@ def main(arguments: Sequence[str]) -> int:
         help="another recipe's name and its runs of the same seeds, to compare with in pairs; repeatable",
     )
     chosen = parser.parse_args(arguments)
-    commit = (
-        chosen.commit
-        or subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    )
     name = f"recipes/{chosen.out.stem}.toml"
     try:
         command = f"factgym train {name} --seed N"
         others = {name: [Path(run) for run in runs] for name, *runs in chosen.against}
+        commit = chosen.commit or _checked_out()
         write_json(chosen.out, stored_result(chosen.runs, command, commit, chosen.note, others))
     except FactgymError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
+
+
+def _checked_out() -> str:
+    try:
+        git = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        raise ConfigError("this is no git checkout: name the commit of the code with --commit") from None
+    return git.stdout.strip()
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ from factgym.agents.runs.files import (
 from factgym.agents.runs.read import read_run
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.training.difficulty_filter import TASKS, read_tasks
+from factgym.core.paths import create_file
+from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.evaluation import evaluate, paired_differences
 from factgym.training.recipes.recipe import (
@@ -63,7 +64,6 @@ from factgym.training.recipes.recipe import (
     recipe_of,
     recipe_toml,
 )
-from factgym.training.recipes.selection import failures, learning_zone, reason_counts, score_tasks
 from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
 from factgym.training.recipes.task_sets import TEST, TRAIN, VALIDATION, TaskSets
 
@@ -399,7 +399,7 @@ class _Training:
         return any(line.get("evaluation") == split and line.get("name") == name for line in read_metrics(self.folder))
 
     def _add(self, line: dict[str, Any]) -> None:
-        with (self.folder / METRICS).open("ab") as file:
+        with create_file(self.folder / METRICS, "ab") as file:
             file.write(json_line(line))
         self.progress.rows.append(line)
         self.progress.label = f"stage {line['stage']}-{line['kind']}"

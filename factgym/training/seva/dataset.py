@@ -22,6 +22,7 @@ from factgym.baselines.pair_features import extract_features
 from factgym.core.config import PromptStyle
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make
+from factgym.core.untrusted import nonce_of
 from factgym.datasets.attribution import NOT_ATTRIBUTABLE, AttributionClaim
 from factgym.datasets.base import Records
 from factgym.envs.seva.agents import ScriptedPolicy, gold_verdict, parse_brief
@@ -98,6 +99,7 @@ def chat_lines(examples: Sequence[Example], rules: str = "", prompt: PromptStyle
     tasks = SevaTaskSet(_Claims(claims), env.config)
     for index, example in enumerate(examples):
         task, item = tasks[index], example.item
+        env.nonce = nonce_of(env.env_spec.id, task.id)
         messages = env.initial_messages(task)
         verdict = ScriptedPolicy(partial(gold_verdict, task=task)).act(messages, ())
         yield {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,19 +19,17 @@ from factgym.baselines.evidence import parse_statement, select_sentences
 from factgym.core.errors import DataError
 from factgym.core.prompts import fill, prompt
 from factgym.core.strict_json import clean_text
+from factgym.core.untrusted import neutralise, nonce_of
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES
 from factgym.envs.seva.agents import classify_error, parse_brief, source_evidence
-from factgym.tools.untrusted import neutralise
 
 Episode = Mapping[str, Any]
 Basis = Literal["gold", "said", "rules"]
 
 PRIOR = Fraction(1, 2)
+_BRACES = str.maketrans("{}", "❴❵")
 MAX_CLAIM_CHARS, MAX_SOURCE_CHARS = 240, 360
 MAX_CATEGORIES, MAX_EXAMPLES = 6, 2
-
-_TAG = re.compile(r"<(?=\s*/?\s*example\b)", re.IGNORECASE)
-_BRACES = str.maketrans("{}", "｛｝")
 
 
 class Diagnosis(NamedTuple):
@@ -214,6 +211,7 @@ def write_rules(profile: Profile, weights: Mapping[str, Fraction], failures: Map
                 claim=sanitize(failure.claim, MAX_CLAIM_CHARS),
                 source=sanitize(failure.source, MAX_SOURCE_CHARS),
                 category=name,
+                nonce=nonce_of(failure.claim, failure.source),
             )
             for failure in turns[:MAX_EXAMPLES]
         ]
@@ -221,8 +219,8 @@ def write_rules(profile: Profile, weights: Mapping[str, Fraction], failures: Map
 
 
 def sanitize(text: str, limit: int) -> str:
-    """Untrusted text for a prompt: one line, cut, without chat markers, example tags and the braces of JSON."""
+    """Untrusted text for a prompt: one line, cut, without markup and the braces of JSON."""
     printable = "".join(char if char.isprintable() else " " for char in clean_text(text[: 4 * limit]))
     flat = " ".join(printable.split())
     cut = flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
-    return _TAG.sub("‹", neutralise(cut)).translate(_BRACES)
+    return neutralise(cut).translate(_BRACES)

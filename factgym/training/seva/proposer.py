@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,29 +20,28 @@ from factgym.core.action import ParsedAction, parse_action
 from factgym.core.caching import gather_bounded
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message
-from factgym.core.policy import ContextOverflowError, Policy, call_policy
+from factgym.core.policy import Policy, PromptRefusedError, call_policy
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.seeds import derive
 from factgym.core.strict_json import clean_text
+from factgym.core.untrusted import delimited, nonce_of
 from factgym.datasets.attribution import ATTRIBUTABLE, NOT_ATTRIBUTABLE, AttributionClaim, Label
 from factgym.generators.perturbations.probes import MAX_CLAIM_CHARS, STRATEGIES, Probe, check_probe, check_strategy
 from factgym.tools.toolbox import Tool
-from factgym.tools.untrusted import neutralise
 
 SUBMIT = "submit_probe"
 MAX_SOURCE_CHARS = 24_000
 
-Cause = Literal["not_attributable", "malformed", "unchecked", "context_limit"]
+Cause = Literal["not_attributable", "malformed", "unchecked", "context_limit", "content_filter"]
 """Why a request gave no probe.
 
 not_attributable: no request was sent, for a false claim has its error already. malformed: no reply that fits the
 schema. unchecked: the last reply failed the checks. context_limit: the claim does not fit the model's context.
+content_filter: the filter of the model's provider blocked it.
 """
 
 _CONCURRENCY = 8
 _MAX_QUOTE_CHARS = MAX_DETAIL_CHARS = 400
-_TAG = re.compile(r"<(?=\s*/?\s*(?:source|claim)\b)", re.IGNORECASE)
-_OBJECT = re.compile(r"\{(?=\s*[\"'}])")
 _MEANINGS = {
     "numerical_exaggeration": "a number or an amount is made larger or smaller",
     "negation_flip": "a negation is added or taken away, or a word gives way to its opposite",
@@ -154,8 +152,8 @@ class PolicyProposer:
         for _ in range(self.retries + 1):
             try:
                 reply = await call_policy(policy, messages, [_tool().schema])
-            except ContextOverflowError as error:
-                return DroppedRequest(request, "context_limit", str(error))
+            except PromptRefusedError as error:
+                return DroppedRequest(request, error.stop, str(error))
             parsed = parse_action(reply, implicit={"claim": SUBMIT})
             result = self._read(request, parsed)
             if isinstance(result, Probe):
@@ -201,20 +199,18 @@ def messages_for(request: ProbeRequest) -> list[Message]:
         aim = _prompt("keep")
     else:
         aim = fill(_prompt("aim"), error_type=request.error_type, meaning=_MEANINGS[request.error_type])
+    texts = {"source": request.item.source[:MAX_SOURCE_CHARS], "claim": request.item.claim[:MAX_CLAIM_CHARS]}
+    nonce = nonce_of(*texts.values())
+    blocks = {name: delimited(name, clean_text(text) or "(empty)", nonce) for name, text in texts.items()}
     content = fill(
         _prompt("case"),
         strategy=_prompt(request.strategy),
         aim=aim,
-        source=_delimited(request.item.source, MAX_SOURCE_CHARS),
-        claim=_delimited(request.item.claim, MAX_CLAIM_CHARS),
+        nonce=nonce,
         how=_prompt("by-tool"),
+        **blocks,
     )
     return [{"role": "system", "content": _prompt("system")}, {"role": "user", "content": content}]
-
-
-def _delimited(text: str, limit: int) -> str:
-    """Untrusted text, cut, that can neither close its tags nor open a JSON object."""
-    return _OBJECT.sub("｛", _TAG.sub("‹", neutralise(clean_text(text[:limit])))) or "(empty)"
 
 
 @cache

@@ -1,0 +1,147 @@
+"""Whether a word of a text says what a word of a claim says, and whether it plays the same part in its clause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from factgym.check.clauses import Clause
+from factgym.check.words import DEMONYMS, TABLES, Word, near, opposites
+
+_STRICT = frozenset(TABLES["prepositions"])
+_OF_TIMES = frozenset({"before", "after", "until", "from", "to", "except", "without", "outside"})
+_NEAR_THEMES = frozenset({"agent", "patient", "in", "possessive", "verb", "with"})
+_OF_ACTIONS = frozenset({"with", "to", "from", "by", "above", "below", "against"})
+_APART = re.compile(r"\b(?:and|or|but)\b|[,;]")
+_SAME, _ROUNDED, _NEARLY = 1e-6, 0.006, 0.06
+"""Relative differences up to which amounts are equal: plain ones, bounds, and those that are about so much."""
+
+
+def matches(fact: Word, word: Word) -> bool:
+    """Whether a word of the text says what a word of the claim says."""
+    if fact.value or word.value:
+        return _same_value(fact, word)
+    if fact.lemmas & word.lemmas:
+        is_adjective = fact.lower in DEMONYMS or word.lower not in DEMONYMS or fact.preposition in ("of", "from")
+        return is_adjective or fact.lower == word.lower
+    if fact.kind == "name" or word.kind == "name":
+        return fact.lower.rstrip("s'") == word.lower.rstrip("s'")
+    return not near(fact.lower).isdisjoint(word.lemmas) and word.lower not in opposites(fact.lower)
+
+
+def _same_value(fact: Word, word: Word) -> bool:
+    if not fact.value or not word.value:
+        return False
+    if fact.kind == "year" and word.kind == "date":
+        return bool(fact.value[0] == word.value[0])
+    if fact.kind == word.kind == "date":
+        pairs = list(zip(fact.value, word.value, strict=False))
+        return len(fact.value) == len(word.value) and all(a is None or a == b for a, b in pairs)
+    if {fact.kind, word.kind} <= {"amount", "year"}:
+        (dimension, amount), (other_dimension, other) = _amount(fact), _amount(word)
+        return dimension == other_dimension and _agrees(amount, fact.bound, other, word.bound)
+    return fact.kind == word.kind and fact.value == word.value
+
+
+def _amount(word: Word) -> tuple[str, float]:
+    return (word.value[0], word.value[1]) if word.kind == "amount" else ("", float(word.value[0]))
+
+
+def _agrees(claimed: float, claimed_bound: str, written: float, written_bound: str) -> bool:
+    """Whether a text says so of an amount. A bound agrees with an equal one, and with a plain amount within it."""
+    difference = abs(claimed - written) / (abs(written) or 1.0)
+    if claimed_bound == "about":
+        return difference <= _NEARLY and written_bound in ("", "about")
+    if claimed_bound == written_bound:
+        return difference <= (_ROUNDED if claimed_bound else _SAME)
+    if written_bound or not claimed_bound:
+        return False
+    is_within = written > claimed if claimed_bound in ("more", "least") else written < claimed
+    return is_within or (claimed_bound in ("least", "most") and difference <= _ROUNDED)
+
+
+def excludes(fact: Word, word: Word) -> bool:
+    """Whether one word rules the other out: values of one dimension, opposites."""
+    if not fact.value and not word.value:
+        return bool(opposites(fact.lower) & (word.lemmas | {word.lower}))
+    if not fact.value or not word.value:
+        return False
+    kinds = {fact.kind, word.kind}
+    dimensions = {str(value.value[0]) for value in (fact, word) if value.kind == "amount"}
+    return (len(kinds) == 1 or kinds == {"year", "date"}) and (len(dimensions) < 2 or dimensions == {"time", "months"})
+
+
+def plays(word: Word, clause: Clause) -> str:
+    """Return the part of a word, with the voice of its clause: agent, patient, theme, verb, or a class of prepositions."""
+    if word.role == "subject":
+        return "theme" if clause.is_copular else "patient" if clause.is_passive else "agent"
+    if word.role == "object":
+        return "theme" if clause.is_copular else "patient"
+    return "agent" if word.role == "by" and clause.is_passive else word.role
+
+
+def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
+    """Whether two words play the same part in their clauses, as far as that can be told."""
+    if word.role == "row":
+        return True
+    if fact.value:
+        pair = {fact.role, word.role}
+        if fact.kind == "amount":
+            return pair != {"from", "to"} and not pair & {"except", "without"}
+        return len(pair) == 1 or not pair & _OF_TIMES
+    free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
+    return free or _may_play(fact, plays(fact, claim), plays(word, clause))
+
+
+def _may_play(fact: Word, first: str, second: str) -> bool:
+    pair, is_name = {first, second}, fact.kind == "name"
+    if len(pair) == 1 or not second:
+        return True
+    if "theme" in pair:
+        other = (pair - {"theme"}).pop()
+        return other in _NEAR_THEMES and not (is_name and other in ("in", "possessive"))
+    if pair == {"agent", "patient"} or (is_name and pair == {"agent", "in"}):
+        return False
+    if not is_name and pair <= {"by", "with", "in", "verb"}:
+        return True
+    strict = pair & _STRICT
+    if strict and pair != {"to", "patient"}:
+        return not is_name and strict <= _OF_ACTIONS and bool(pair & {"verb", "in"})
+    return True
+
+
+def same_count(fact: Word, facts: Sequence[Word], word: Word, available: Sequence[Word]) -> bool:
+    """Whether a bare number counts the same thing in both."""
+    if fact.kind != "amount" or fact.value[0] or word.kind != "amount":
+        return True
+    counted = next((other for other in facts if 0 < other.start - fact.end <= 12 and _is_counted(other)), None)
+    others = [other for other in available if 0 < other.start - word.end <= 25 and _is_counted(other)][:2]
+    return counted is None or not others or any(matches(counted, other) for other in others)
+
+
+def _is_counted(word: Word) -> bool:
+    return not word.value and word.role != "verb"
+
+
+def is_taken(fact: Word, word: Word, facts: Sequence[Word], available: Sequence[Word]) -> bool:
+    """Whether another value is where the claim has this one: "costs 5 euros", "5 euros of tax"; or in another cell."""
+    if not fact.value:
+        return False
+    rivals = [other for other in available if other is not word and other.kind == word.kind]
+    if word.kind == "amount":
+        rivals = [other for other in rivals if other.value[0] == word.value[0]]
+    if word.role == "row":
+        # Of several amounts in a row the one under the header that the claim names.
+        elsewhere = [other for other in rivals if other.preposition != word.preposition]
+        cell = [other for other in available if other.preposition == word.preposition and not other.value]
+        return bool(elsewhere) and not any(matches(other, header) for other in facts for header in cell)
+    if fact.kind != "amount" or fact.preposition == word.preposition:
+        return False
+    return any(other.preposition == fact.preposition for other in rivals)
+
+
+def are_apart(source: str, first: Word, second: Word) -> bool:
+    """Whether a conjunction or a comma is between two words of a text that a claim puts next to each other."""
+    first, second = sorted((first, second), key=lambda word: word.start)
+    between = source[first.end : second.start]
+    return _APART.search(between) is not None and between != ", "

@@ -1,0 +1,492 @@
+"""Clauses of an English sentence, and the role of each word in its clause.
+
+There is no parser: clauses are cut at conjunctions and relative pronouns that a verb follows, and the role of a word is
+its side of the verb and the preposition that governs it. Where a sentence is cut too often, less is proved, never more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from factgym.check.words import (
+    AUXILIARIES,
+    COPULAS,
+    DEONTIC,
+    DETERMINERS,
+    FUNCTION,
+    NEGATIONS,
+    OF_BOUNDS,
+    PREPOSITION_CLASS,
+    PREPOSITIONS,
+    RELATIVE,
+    SUBORDINATE,
+    Word,
+    is_verb_form,
+    word_set,
+    words_of,
+)
+from factgym.rewards.profact.wordnet import bases
+
+_ASIDE = re.compile(r" ?\(([^()]*)\)|-LRB-(.*?)-RRB-")
+_APART = re.compile(r"\b(?:and|or|but)\b|[,;:]\s")
+_PLANNED = re.compile(r"\b(?:is|are|was|were) (?:(?:due|set|going|about|still|yet) )?to (\w+)", re.I)
+_DENIES = re.compile(
+    r"\b(?:yet to|fail(?:s|ed)? to|refus(?:e|es|ed) to|declin(?:e|es|ed) to|unable to|rather than|instead of|far from|"
+    r"anything but)\b",
+    re.I,
+)
+_DENIES_NOTHING = re.compile(
+    r"\b(?:(?:at|for) no (?:extra |additional )?(?:cost|charge)|no (?:more|less|later|fewer|earlier|sooner|longer) than|"
+    r"not (?:only|just|merely)|no doubt)\b",
+    re.I,
+)
+_BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
+_OF_TIME = frozenset({"before", "after", "since", "until", "as"})
+"""Words that open a clause where a verb follows, and else govern a noun."""
+_SUBJECTS = frozenset({"it", "he", "she", "they"})
+_TAIL, _SPEECH = word_set("tail"), word_set("speech")
+_JOINING = frozenset({"and", "but", "or", "while", "whereas", "yet"})
+_NEW_SUBJECT = frozenset({"those", "these", "others", "they", "it", "he", "she", "this"})
+_BEFORE_VERB = frozenset({"they", "we", "you", "i", "who", "which", "that", "to"})
+_AFTER_AND = frozenset({"then", "also", "later", "still", "not", "to"})
+_SUBJECT = 4
+"""Words of a subject that a comma alone parts from the clause before."""
+_WITHIN = 12
+"""Words after a conjunction in which the verb of its clause must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause.
+
+    words: its facts. inherited: those of the subject that it shares with the clause before. function: its function words.
+    tokens: all of them, in order. narrowed: facts of a relative clause that says of which of its subjects it speaks.
+    relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
+    before it.
+    """
+
+    words: tuple[Word, ...]
+    inherited: tuple[Word, ...] = ()
+    function: frozenset[str] = frozenset()
+    negations: int = 0
+    is_passive: bool = False
+    is_copular: bool = False
+    tense: str = ""
+    tokens: tuple[Word, ...] = ()
+    narrowed: tuple[Word, ...] = ()
+    relative: bool = False
+    apart: bool = False
+    is_aside: bool = False
+
+    @property
+    def opener(self) -> str:
+        """The first word, such as "if"."""
+        return self.tokens[0].lower if self.tokens else ""
+
+    @property
+    def all_words(self) -> frozenset[str]:
+        """The words of the clause and of its shared subject, in lower case."""
+        return self.function | {word.lower for word in (*self.words, *self.inherited)}
+
+
+@lru_cache(maxsize=4096)
+def clauses_of(text: str) -> tuple[Clause, ...]:
+    """Return the clauses of a sentence; what is in brackets is a clause about the words before them."""
+    plain = _ASIDE.sub(lambda match: " " * len(match[0]), text)
+    clauses = _clauses(plain, words_of(plain))
+    asides: list[Clause] = []
+    for match in _ASIDE.finditer(text):
+        inside = re.sub(r"[()]|-[LR]RB-", lambda mark: " " * len(mark[0]), match[0])
+        aside = " " * match.start() + inside
+        start = max((m.end() for m in _APART.finditer(plain, 0, match.start())), default=0)
+        before = [word for clause in clauses for word in clause.words if start <= word.start < match.start()][-4:]
+        subject = tuple(replace(word, role="subject") for word in before)
+        asides += (replace(clause, inherited=subject, relative=True) for clause in _clauses(aside, words_of(aside)))
+    return (*clauses, *asides)
+
+
+def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
+    clauses: list[Clause] = []
+    subject: tuple[Word, ...] = ()
+    sentence = _Sentence(text, words)
+    for members, opener in sentence.groups():
+        clause = sentence.clause(members)
+        if opener == "resumed":
+            relative = clauses[-1]
+            narrowed = relative.words if not relative.is_aside else ()
+            clause = replace(clause, inherited=relative.inherited, narrowed=narrowed)
+        elif opener in ("relative", "verb"):
+            clause = _joined(clause, clauses[-1], opener, subject)
+        else:
+            own = tuple(word for word in clause.words if word.role == "subject" and not word.lower.endswith("ly"))
+            subject = own or subject
+        start = clause.tokens[0].start if clause.tokens else 0
+        gap = text[clauses[-1].tokens[-1].end : start] if clauses and clauses[-1].tokens else ""
+        apart, is_aside = re.search(r"[;:.!?]", gap) is not None, "," in gap
+        clauses += (replace(part, apart=apart, is_aside=is_aside) for part in _ungapped(text, clause))
+    return tuple(clauses)
+
+
+def _joined(clause: Clause, previous: Clause, opener: str, subject: tuple[Word, ...]) -> Clause:
+    """Return a clause with the subject that it shares with the clause before."""
+    shared = previous.inherited if previous.relative else subject
+    inherited = _antecedent(previous) if opener == "relative" else shared
+    pronouns = previous.function & _SUBJECTS if opener == "verb" and not inherited else frozenset()
+    shares_passive = opener == "verb" and previous.is_passive and not AUXILIARIES & clause.function
+    return replace(
+        clause,
+        inherited=inherited,
+        function=clause.function | pronouns,
+        relative=opener == "relative" or previous.relative,
+        is_passive=clause.is_passive or shares_passive,
+    )
+
+
+def _antecedent(clause: Clause) -> tuple[Word, ...]:
+    """Return the facts that a relative clause may be about: those after the last verb, or the subject."""
+    verb = max((word.start for word in clause.words if word.role == "verb"), default=-1)
+    objects = [word for word in clause.words if word.start > verb and word.role not in ("subject", "verb")]
+    return tuple(replace(word, role="subject") for word in objects) or clause.words
+
+
+def _ungapped(text: str, clause: Clause, start_at: int = 0) -> list[Clause]:
+    """Return the clauses that one verb serves: "opens at 6:30 on weekdays and at 8:00 on weekends" says two things."""
+    verbs = [word for word in clause.words if word.role == "verb"]
+    after = verbs[-1].end if verbs else next((word.end for word in clause.tokens if word.lower in COPULAS), 0)
+    tokens = clause.tokens
+    for index in range(1, len(tokens)):
+        joins = tokens[index].lower in ("and", "but")
+        start = index + joins
+        comma = "," in text[tokens[index - 1].end : tokens[index].start]
+        if tokens[index].start < max(after, start_at) or start >= len(tokens) or not (joins or comma):
+            continue
+        is_tail = (comma or tokens[index].lower == "but") and not _TAIL.isdisjoint(w.lower for w in tokens[start:])
+        if is_tail or _repeats_a_phrase(clause, after, tokens, start):
+            return _both(text, clause, after, tokens[start], is_tail=is_tail)
+    return [clause]
+
+
+def _repeats_a_phrase(clause: Clause, after: int, tokens: Sequence[Word], start: int) -> bool:
+    """Whether the words from `start` on have a preposition of their own that those after the verb have too."""
+    cut = tokens[start].start
+    first = {word.lower for word in tokens if after <= word.start < cut and word.kind == "function"} & PREPOSITIONS
+    shared = (first - {"of"}) & {word.lower for word in tokens[start:] if word.kind == "function"}
+    second = [word for word in clause.words if word.start >= cut]
+    if not shared:
+        return False
+    if tokens[start].lower in PREPOSITIONS:
+        return any(word.value for word in second)
+    return any(word.value or word.kind == "name" or word.role in ("by", "in") for word in second)
+
+
+def _both(text: str, clause: Clause, after: int, cut: Word, *, is_tail: bool) -> list[Clause]:
+    """Return the clause up to a word, and the clause that its verb makes with the words from there on."""
+    head = tuple(word for word in clause.words if word.start < after)
+    second = [word for word in clause.words if word.start >= cut.start]
+    inherited = clause.inherited
+    has_object = any(word.role == "object" and after <= word.start < cut.start for word in clause.words)
+    if (
+        cut.lower not in PREPOSITIONS and cut.lower not in _TAIL and (is_tail or not has_object)
+    ):  # "Yoga is taught on Mondays, boxing on Fridays"
+        head, inherited = tuple(word for word in head if word.role == "verb"), ()
+        is_subject = [word.role == "object" or not word.preposition for word in second]
+        second = [replace(word, role="subject") if its else word for word, its in zip(second, is_subject, strict=True)]
+    keep = tuple(word for word in clause.tokens if word.start < cut.start)
+    rest = tuple(word for word in clause.tokens if word.start < after or word.start >= cut.start)
+    first = _part(clause, tuple(word for word in clause.words if word.start < cut.start), clause.inherited, keep)
+    other = _part(clause, (*head, *second), inherited, rest)
+    return [first, *_ungapped(text, other, cut.end)]
+
+
+def _part(clause: Clause, words: tuple[Word, ...], inherited: tuple[Word, ...], tokens: tuple[Word, ...]) -> Clause:
+    function = frozenset(word.lower for word in tokens if word.kind == "function")
+    negations = _count_negations([word.lower for word in tokens])
+    return replace(clause, words=words, inherited=inherited, tokens=tokens, function=function, negations=negations)
+
+
+def _count_negations(lowers: Sequence[str]) -> int:
+    negations = sum(lower in NEGATIONS or lower.endswith("n't") for lower in lowers)
+    return negations - (lowers.count("nor") if "neither" in lowers else 0)
+
+
+class _Sentence:
+    """A sentence that is being cut into clauses. verbs: the numbers of its words that are finite verbs or participles."""
+
+    def __init__(self, text: str, words: tuple[Word, ...]) -> None:
+        self.text, self.words = text, words
+        self.verbs = self._find_verbs()
+
+    def gap(self, index: int) -> str:
+        """Return the text between a word and the one before it."""
+        return self.text[self.words[index - 1].end : self.words[index].start] if index else ""
+
+    # Verbs
+
+    def _find_verbs(self) -> frozenset[int]:
+        certain = {i for i in range(len(self.words)) if self._is_certain(i)}
+        likely: set[int] = set()
+        has_verb = False
+        for index, word in enumerate(self.words):
+            if "," in self.gap(index) or word.lower in _JOINING or word.lower in RELATIVE or word.lower in SUBORDINATE:
+                has_verb = False
+            has_any = has_verb or bool(likely) or any(i < index for i in certain)
+            if index not in certain and self._is_likely(index, has_any):
+                # A plural looks like a verb in the third person: "are allowed in the language papers".
+                may_be_plural = word.lower.endswith("s") and (has_verb or not index or "," in self.gap(index))
+                likely |= set() if may_be_plural else {index}
+            has_verb = has_verb or index in certain or index in likely
+        if not certain and not likely:
+            return frozenset([i for i in range(1, len(self.words) - 1) if self._may_be_base_form(i)][:1])
+        # "Interest rates rose": where another verb follows at once, a word in -s is a noun.
+        return frozenset(certain | {i for i in likely if not (self.words[i].lower.endswith("s") and i + 1 in certain)})
+
+    def _before(self, index: int) -> str:
+        previous = self.words[index - 1] if index else None
+        return previous.lower if previous is not None and previous.kind in ("function", "word") else ""
+
+    def _can_be_verb(self, index: int) -> bool:
+        word = self.words[index]
+        if word.kind not in ("word", "function") or word.lower in FUNCTION or not is_verb_form(word.lower):
+            return False
+        before = self._before(index)
+        return not (before in DETERMINERS or before in PREPOSITIONS)
+
+    def _is_certain(self, index: int) -> bool:
+        word = self.words[index]
+        if word.kind == "function" and (word.lower in AUXILIARIES or word.lower.endswith("n't")):
+            return True
+        is_past = word.lower.endswith("ed") or (
+            word.lower not in bases(word.lower, 1) and not word.lower.endswith(("s", "ing"))
+        )
+        return is_past and self._can_be_verb(index)
+
+    def _is_likely(self, index: int, has_verb: bool) -> bool:
+        if not self._can_be_verb(index):
+            return False
+        lower, before = self.words[index].lower, self._before(index)
+        is_last = index + 1 == len(self.words)
+        if (
+            before in ("and", "or")
+            and lower.endswith("s")
+            and (is_last or re.search(r"[,.;:!?)]", self.gap(index + 1)))
+        ):
+            return False  # "plants and beetles"
+        following = self.words[index + 1] if not is_last else None
+        opens_object = following is not None and (
+            following.lower in DETERMINERS or following.lower in ("it", "them", "up") or following.kind == "amount"
+        )
+        if opens_object and before in ("and", "or", "but"):
+            return has_verb
+        is_base = lower in bases(lower, 1)
+        if opens_object and is_base and (not index or self.words[index - 1].kind == "amount"):
+            return True  # "Brush the loaf"
+        return lower.endswith("s") or before in _BEFORE_VERB or before.endswith(("s", "ly"))
+
+    def _may_be_base_form(self, index: int) -> bool:
+        """Whether a word can be the only verb: "Norway beat Denmark"."""
+        word, before = self.words[index], self.words[index - 1]
+        follows_noun = before.is_fact and before.kind not in ("amount", "rank")
+        return word.kind == "word" and bool(bases(word.lower, 1)) and follows_noun
+
+    # Cuts
+
+    def groups(self) -> list[tuple[list[int], str]]:
+        """Return the numbers of each clause's words, and what opens it: "main", "relative" or "verb"."""
+        groups: list[tuple[list[int], str]] = []
+        current: list[int] = []
+        opener = ""
+        for index in range(len(self.words)):
+            cut = self._cut(index, current) if current else ""
+            if cut:
+                groups.append((current, opener))
+                current, opener = [], cut
+            current.append(index)
+        return [*groups, (current, opener)]
+
+    def _cut(self, index: int, current: Sequence[int]) -> str:
+        """Return what opens a new clause at a word: "verb" for a further verb of the same subject; "" for nothing."""
+        if re.search(r"[;:—–]|--| - |[.!?] ", self.gap(index)):
+            return "main"
+        has_verb = any(i in self.verbs for i in current)
+        ahead = self._verb_ahead(index)
+        if ahead is None:
+            return ""
+        if self._resumes(index, current):
+            return "resumed"
+        return (
+            self._relative(index, has_verb)
+            or (has_verb and self._further(index, ahead, current))
+            or (has_verb and self._participle(index, current))
+            or self._subordinate(index, ahead, has_verb, current)
+            or ""
+        )
+
+    def _verb_ahead(self, index: int) -> int | None:
+        for i in range(index, min(index + _WITHIN, len(self.words))):
+            if i > index and re.search(r"[,;:—–]", self.gap(i)):
+                return None
+            if i in self.verbs:
+                return i
+        return None
+
+    def _resumes(self, index: int, current: Sequence[int]) -> bool:
+        """Whether a verb goes on after a relative clause about its subject: "growers who rotate wheat use less"."""
+        first = current[0]
+        if index not in self.verbs or self.words[first].lower not in ("who", "that", "which", "whose") or not first:
+            return False
+        if "," in self.gap(first):  # ", who is 19, had"
+            return any("," in self.gap(i) for i in range(max(first + 1, index - 1), index + 1))
+        has_subject_alone = not any(i in self.verbs for i in range(first))
+        verbs = [i for i in current if i in self.verbs]
+        is_participle = self.words[index].lower.endswith(("ed", "en", "ing"))
+        last = verbs[-1] if verbs else index
+        is_new = last < index and (
+            self.words[last].lower not in AUXILIARIES or (index - last > 1 and not is_participle)
+        )
+        return has_subject_alone and is_new and self._before(index) not in ("and", "or", "to", "not")
+
+    def _relative(self, index: int, has_verb: bool) -> str:
+        lower = self.words[index].lower
+        is_report = lower == "that" and (not has_verb or self._before(index) in _SPEECH)
+        if lower not in RELATIVE or is_report:
+            return ""
+        return "relative" if has_verb or "," in self.gap(index) or lower in ("who", "which", "whose") else ""
+
+    def _further(self, index: int, ahead: int, current: Sequence[int]) -> str:
+        """Return what a conjunction opens that a verb follows."""
+        lower, comma = self.words[index].lower, "," in self.gap(index)
+        starts = self.words[index].kind == "name" or lower in DETERMINERS  # ", the old one has been closed"
+        starts = starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE
+        is_spliced = starts and self.words[ahead].lower in AUXILIARIES and ahead - index <= _SUBJECT
+        if comma and (
+            lower in _NEW_SUBJECT
+            or (is_spliced and not any(word.lower in PREPOSITIONS for word in self.words[index:ahead]))
+        ):
+            return "main"
+        if lower not in _JOINING and not (lower == "so" and comma):
+            return ""
+        if ahead == index + 1 or (ahead == index + 2 and self.words[index + 1].lower in _AFTER_AND):
+            return "verb"
+        has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index + 1 : ahead])
+        return "main" if not has_phrase or comma or lower in ("while", "whereas", "but") else ""
+
+    def _participle(self, index: int, current: Sequence[int]) -> str:
+        """Return what a participle opens: "is a film directed by …", ", portrayed by …"."""
+        word, previous = self.words[index], self.words[index - 1]
+        is_participle = index in self.verbs and word.lower.endswith(("ed", "en", "ing", "t", "n"))
+        if not is_participle or word.lower in AUXILIARIES:
+            return ""
+        if "," in self.gap(index):
+            return "verb"
+        classes = any(
+            self.words[i].lower in _BE and i + 1 < len(self.words) and self.words[i + 1].lower in DETERMINERS
+            for i in current
+        )
+        return "relative" if classes and previous.is_fact else ""
+
+    def _subordinate(self, index: int, ahead: int, has_verb: bool, current: Sequence[int]) -> str:
+        lower = self.words[index].lower
+        if lower in SUBORDINATE and lower not in _OF_TIME and lower != "that":
+            return "main"
+        if lower in _OF_TIME and has_verb and ahead - index <= 6:
+            inner = self.words[index + 1 : ahead]
+            if inner and not any(word.value for word in inner):
+                return "main"
+        follows_clause = "," in self.gap(index) and has_verb and self.words[current[0]].lower in SUBORDINATE
+        return "main" if follows_clause else ""
+
+    # Roles
+
+    def clause(self, members: Sequence[int]) -> Clause:
+        """Return the clause of some words of the sentence."""
+        main = [index for index in members if index in self.verbs]
+        lexical = [index for index in main if self.words[index].lower not in AUXILIARIES]
+        lowers = [self.words[index].lower for index in members]
+        negations = _count_negations(lowers)
+        tense = _tense(set(lowers), self.words[lexical[0]].lower if lexical else "")
+        if members:
+            span = self.text[self.words[members[0]].start : self.words[members[-1]].end]
+            planned = _PLANNED.search(span)
+            if planned and planned[1].lower() in ("be", *bases(planned[1].lower(), 1)):  # "is to be opened"
+                tense = "future"
+            negations += len(_DENIES.findall(span)) - len(_DENIES_NOTHING.findall(span))
+        return Clause(
+            words=tuple(self._facts(members, main, lexical)),
+            function=frozenset(self.words[i].lower for i in members if self.words[i].kind == "function"),
+            negations=negations,
+            is_passive=self._is_passive(main, lexical),
+            is_copular=bool(main) and not lexical and not COPULAS.isdisjoint(lowers),
+            tense=tense,
+            tokens=tuple(self.words[i] for i in members),
+        )
+
+    def _facts(self, members: Sequence[int], main: Sequence[int], lexical: Sequence[int]) -> list[Word]:
+        facts: list[Word] = []
+        preposition = compared = ""
+        for index in members:
+            word = self.words[index]
+            if self._ends_phrase(index, members, main):
+                preposition = ""
+            if word.lower in _OF_TIME and index == members[0] and main:
+                continue
+            if word.kind == "function" and word.lower in PREPOSITIONS:
+                following = self.words[index + 1] if index + 1 in members else None
+                governs = following is not None and not re.search(r"[,.;:]", self.gap(index + 1))
+                if following is not None and following.bound and word.lower in OF_BOUNDS:
+                    continue
+                if governs:
+                    preposition = "than" if self._compares(index, members) else word.lower
+                elif word.lower in ("in", "on", "over"):  # "moved in"
+                    facts.append(replace(word, kind="word", lemmas=frozenset({word.lower}), role="verb"))
+                if word.lower == "than" and not (following is not None and following.bound):
+                    compared = "than"  # to the end: "than those born in autumn"
+            elif word.is_fact:
+                role = compared or self._role(index, preposition, main, lexical)
+                facts.append(replace(word, role=role, preposition=compared or preposition))
+        return facts
+
+    def _compares(self, index: int, members: Sequence[int]) -> bool:
+        """Whether a preposition begins what something is compared with: "than in", "as much as in"."""
+        lowers = [self.words[i].lower for i in range(max(members[0], index - 4), index + 1)]
+        return "than" in lowers[-2:] or ("as" in lowers[-2:] and lowers.count("as") > 1)
+
+    def _ends_phrase(self, index: int, members: Sequence[int], main: Sequence[int]) -> bool:
+        """Whether what a preposition governs ends before a word."""
+        if index in self.verbs or ("," in self.gap(index) and main and index < main[-1]):
+            return True
+        follows_value = index - 1 in members and self.words[index - 1].kind in ("date", "time", "year")
+        return follows_value and self.words[index].lower not in ("and", "or")
+
+    def _role(self, index: int, preposition: str, main: Sequence[int], lexical: Sequence[int]) -> str:
+        word = self.words[index]
+        if self.text[word.end - 2 : word.end] in ("'s", "’s"):
+            return "possessive"
+        if preposition:
+            return str(PREPOSITION_CLASS.get(preposition, "in"))
+        if index in lexical:
+            return "verb"
+        return "subject" if not main or index < main[0] else "object"
+
+    def _is_passive(self, main: Sequence[int], lexical: Sequence[int]) -> bool:
+        if len(main) == len(lexical) == 1 and self.words[main[0]].lower in DEONTIC:  # "Parking allowed."
+            return True
+        return any(
+            self.words[a].lower in _BE and a < b <= a + 3 and not self.words[b].lower.endswith("ing")
+            for a in main
+            for b in lexical
+        )
+
+
+def _tense(lowers: set[str], verb: str) -> str:
+    if lowers & {"will", "shall", "'ll"}:
+        return "future"
+    if lowers & {"was", "were", "had", "did"}:
+        return "past"
+    if lowers & {"is", "are", "has", "have", "does", "do", "am"}:
+        return "present"
+    if verb.endswith("ed") or (verb and verb not in bases(verb, 1) and not verb.endswith(("s", "ing"))):
+        return "past"
+    return "present" if verb.endswith("s") else ""

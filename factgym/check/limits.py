@@ -1,0 +1,275 @@
+"""What limits a clause of a text, and a claim leaves out or adds: modality, quantifiers, conditions, hedges, tense, order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from factgym.check.clauses import Clause
+from factgym.check.words import TABLES, Word, word_set, words_of
+from factgym.datasets.claims import Status
+
+Conflict = tuple[Status, str]
+"""A status and the reason for it."""
+
+CONDITIONS, HEDGES = word_set("condition", TABLES["limits"]), word_set("hedge", TABLES["limits"])
+QUANTIFIERS = {name: word_set(name, TABLES["quantifiers"]) for name in TABLES["quantifiers"]}
+QUANTIFIED: frozenset[str] = frozenset().union(*QUANTIFIERS.values())
+MODALS = {name: word_set(name, TABLES["modality"]) for name in TABLES["modality"]}
+DEONTIC = frozenset(word for words in MODALS.values() for word in words if word not in ("free", "able"))
+_SPEECH = word_set("speech")
+_AGAINST = TABLES["against"]
+_JOINS = {name: word_set(name, TABLES["joins"]) for name in TABLES["joins"]}
+_PHRASES, _FINITE, _NARROWING, _ABOUT, _LEAVE = (
+    word_set(name, TABLES["limits"]) for name in ("phrases", "finite", "narrowing", "about", "leave")
+)
+_STATES, _STATED_OF = (
+    word_set("state", TABLES["limits"]),
+    frozenset({"with", "for", "on", "in", "to", "during", "from"}),
+)
+_DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi|work)days?|weekends?")
+_CIRCUMSTANCES = frozenset({"during", "after", "before", "without", "until"})
+_PERMITS = frozenset({"may", "forbid"})
+_OF_RULES = frozenset({"may", "must", "can", "shall"})
+_OF_EVENTS = frozenset(
+    {"when", "whenever", "once", "until", "provided", "subject", "while", "after", "before", "since"}
+)
+"""Words that limit a rule, and tell of an event only when it was."""
+_FREE = re.compile(
+    r"(?:not|n['’]t|never) (?:have to|need|required|obliged|obligated|necessary|mandatory)|"
+    r"no (?:need|obligation|requirement|duty)\b|\b(?:optional|voluntary)\b",
+    re.I,
+)
+_FORBIDS = re.compile(
+    r"\b(?:must|may|can|shall|should) ?(?:not|never)|cannot|n['’]t\b|not (?:be )?(?:allowed|permitted|entitled)|prohibited|"
+    r"forbidden|banned|\bno [\w ]{1,40}(?:may|can|must)\b",
+    re.I,
+)
+_ALL_BUT = re.compile(r"\b(?:all|every\w*|any\w*|none|no\w*)\b[^,.;]{0,40} but (?!also|not\b)", re.I)
+_ON_CONDITION = re.compile(
+    r"\b(?:as long as|so long as|in case|in the event|on condition|assuming|apart from|aside from|other than|but not|"
+    r"by appointment|on request|given (?:enough|sufficient|that))\b|^(?:should|had|were) (?:the|a|an|any|you|they|it) ",
+    re.I,
+)
+_PROVIDED = re.compile(r"\bprovided (?:that|the|you|they|it|he|she|a)\b", re.I)
+_NO_QUANTIFIER = {"most": re.compile(r"\bat most\b", re.I), "some": re.compile(r"\bsome \d", re.I)}
+
+
+def parity(clause: Clause) -> int:
+    """Return 1 for a clause that denies, 0 for one that affirms or denies twice."""
+    return (clause.negations + sum(word in MODALS["forbid"] for word in clause.all_words)) % 2
+
+
+def conditions_of(clauses: Sequence[Clause], number: int) -> frozenset[str]:
+    """Return the conditions of a clause: its own opener, and those of the clauses next to it that one opens."""
+    clause = clauses[number]
+    openers = set() if clause.words and clause.words[0].value else {clause.opener}
+    following = clauses[number + 1] if number + 1 < len(clauses) else None
+    if following is not None and not following.apart and not following.relative:
+        openers.add(following.opener)
+    if number and not clause.apart and not clause.relative:
+        openers.add(clauses[number - 1].opener)
+    return frozenset(openers & (CONDITIONS | _OF_EVENTS))
+
+
+def conflicts(
+    claim: Clause, text: str, clause: Clause, source: str, matched: Iterable[Word], conditions: frozenset[str]
+) -> Iterator[Conflict]:
+    """Yield what the claim says more or otherwise than the text, though each of its words has a match.
+
+    text, source: the claim's and the sentence's. matched: words of the sentence. conditions: as `conditions_of` returns.
+    """
+    starts = {word.start for word in matched}
+    claimed = claim.all_words - {word for word, pattern in _NO_QUANTIFIER.items() if pattern.search(text)}
+    limits = _limits_of(clause, starts) | conditions
+    stated = {word.lower for word in words_of(text)}
+    yield from _order(claim, clause, source)
+    yield from _against(claim, clause)
+    yield from _modality(claimed, clause.all_words, text, source)
+    yield from _quantifiers(claimed, clause.all_words, limits)
+    yield from _dropped(claimed | (stated & (CONDITIONS | _OF_EVENTS)), clause, limits, conditions, source)
+    yield from _governed(clause, starts, stated)
+    yield from _narrowed(clause, starts, stated, source)
+    yield from _tense(claim, clause)
+    yield from _reported(clause, starts, stated)
+    yield from _stated(clause, starts, source)
+    phrase = _ON_CONDITION.search(source) if clause.tense != "past" else None
+    if phrase and phrase[0].lower().split()[0] not in stated:
+        yield "overclaim", f"The text adds a condition (“{phrase[0].strip()}”)."
+    yield from _circumstance(clause, starts, source)
+
+
+def _against(claim: Clause, clause: Clause) -> Iterator[Conflict]:
+    """Compare prepositions that exclude each other, also where they govern nothing that a proof needs: "for it"."""
+    for word, other in _AGAINST.items():
+        if word in claim.function - clause.function and other in clause.function - claim.function:
+            yield "contradicted", f"The text says “{other}”."
+
+
+def _classes(words: Iterable[str]) -> set[str]:
+    return {name for word in words for name, members in MODALS.items() if word in members}
+
+
+def _modality(claimed: frozenset[str], written: frozenset[str], text: str, source: str) -> Iterator[Conflict]:
+    first, second = _classes(claimed), _classes(written)
+    is_free = _FREE.search(text) is not None
+    if is_free != (_FREE.search(source) is not None) and (is_free or "must" in first):
+        yield "contradicted", "One requires what the other leaves free."
+    if first and second and _FORBIDS.search(text) and _FORBIDS.search(source):
+        return
+    if "must" in first and "must" not in second:
+        yield "overclaim", "The text does not require it."
+    if first & _PERMITS and not second & _PERMITS:
+        yield "unsupported", "The text does not say that it is allowed or possible."
+    if "may" in second and not first & (_PERMITS | {"must"}) and not {"can", "able", "free"} & written:
+        yield "overclaim", "The text says that it may be so."
+    if "should" in written and "should" not in claimed:
+        yield "overclaim", "The text recommends it."
+    if "should" in claimed and "should" not in written:
+        yield "unsupported", "The text does not recommend it."
+
+
+def _order(claim: Clause, clause: Clause, source: str) -> Iterator[Conflict]:
+    """Compare how a clause of the claim is joined to the others with what joins clauses in the text."""
+    if claim.opener not in _JOINS:
+        return
+    if {claim.opener, clause.opener} == {"before", "after"}:
+        yield "contradicted", f"The text says “{clause.opener}”."
+    if _JOINS[claim.opener].isdisjoint(word.lower for word in words_of(source)):
+        yield "unsupported", f"The text does not say “{claim.opener}”."
+
+
+def _limits_of(clause: Clause, matched: set[int]) -> frozenset[str]:
+    """Return the words of a clause that stand before a fact that the claim has: they limit it."""
+    return frozenset(word.lower for index, word in enumerate(clause.tokens) if _limits(clause.tokens, index, matched))
+
+
+def _limits(tokens: Sequence[Word], index: int, matched: set[int]) -> bool:
+    word = tokens[index]
+    following = next((w for w in tokens[index + 1 :] if w.is_fact and w.lower not in QUANTIFIED | HEDGES), None)
+    if index and tokens[index - 1].lower == "at":  # "at most"
+        return False
+    if following is None:
+        before = next((w for w in reversed(tokens[:index]) if w.is_fact), None)
+        return before is None or before.start in matched
+    if word.lower in _ABOUT and following.kind == "amount":
+        return False
+    limits_verb = word.lower in ("only", "solely") and tokens[index + 1].lower in _PHRASES
+    return limits_verb or following.start in matched
+
+
+def _quantifiers(claimed: frozenset[str], written: frozenset[str], limits: frozenset[str]) -> Iterator[Conflict]:
+    for name, words in QUANTIFIERS.items():
+        in_claim, in_text = words & claimed, words & written
+        if in_claim and not in_text:
+            yield "overclaim", f"The text does not say “{min(in_claim)}”."
+        dropped = in_text & limits if name in ("most", "some", "only") and not in_claim else frozenset()
+        if dropped and not (dropped <= _ABOUT and claimed & _ABOUT):
+            yield "overclaim", f"The text says “{min(dropped)}”."
+
+
+def _dropped(
+    claimed: frozenset[str], clause: Clause, limits: frozenset[str], openers: frozenset[str], source: str
+) -> Iterator[Conflict]:
+    """Find the hedges and conditions of the text that the claim leaves out."""
+    hedges = (limits & HEDGES) - claimed - {"can", "could", "may", "should"}
+    hedges -= _ABOUT if claimed & _ABOUT else frozenset()
+    is_past_plan = clause.tense == "past" and hedges <= {"expected", "planned", "intended"} and "was" not in limits
+    if hedges and not is_past_plan:
+        yield "overclaim", f"The text says “{min(hedges)}”."
+    conditions = (
+        (limits & CONDITIONS)
+        | (openers - {"while"})
+        | ({word.lower for word in clause.tokens} & {"except", "unless", "if"})
+    )
+    if "while" in limits and (clause.negations or _OF_RULES & clause.function):
+        conditions |= {"while"}
+    conditions -= _OF_EVENTS if clause.tense == "past" else frozenset()
+    conditions -= frozenset() if _PROVIDED.search(source) else {"provided"}
+    conditions |= {"but"} if _ALL_BUT.search(source) else frozenset()
+    if conditions - claimed:
+        yield "overclaim", f"The text adds a condition (“{min(conditions - claimed)}”)."
+
+
+def _narrowed(clause: Clause, matched: set[int], stated: set[str], source: str) -> Iterator[Conflict]:
+    """Find what says of which of its subjects a rule speaks, and the claim leaves out: "cars without a permit must stop"."""
+    if clause.tense != "past":
+        for word in clause.narrowed:
+            if word.lower not in stated:
+                yield "overclaim", f"The text speaks only of those of “{source[word.start : word.end]}”."
+    if _classes(clause.all_words) & _PERMITS:
+        for word in clause.words:
+            if word.lower in _LEAVE and word.start not in matched and word.lower not in stated:
+                yield "overclaim", f"The text asks for “{source[word.start : word.end]}”."
+    verbs = [word.start for word in clause.words if word.role == "verb"]
+    verb = min([*verbs, *(word.start for word in clause.tokens if word.lower in _FINITE)], default=None)
+    if verb is None or clause.tense == "past":
+        return
+    for word in clause.words:
+        narrows = word.preposition in _NARROWING or word.bound in ("more", "least", "fewer", "most")
+        if narrows and word.start < verb and word.start not in matched:
+            yield "overclaim", f"The text speaks only of “{source[word.start : word.end]}”."
+
+
+def _governed(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[Conflict]:
+    """Find a verb of the text that governs the claim's: "stopped smoking", "hoped to win"."""
+    verbs = {word.start for word in clause.words if word.role == "verb"}
+    tokens = clause.tokens
+    for index, word in enumerate(tokens[1:], 1):
+        before = tokens[index - 2] if tokens[index - 1].lower == "to" and index > 1 else tokens[index - 1]
+        is_governed = word.start in matched and before.start in verbs and before.start not in matched
+        if (
+            is_governed
+            and (word.lower.endswith("ing") or before is not tokens[index - 1])
+            and before.lower not in stated
+        ):
+            yield "overclaim", f"The text says “{before.lower} {word.lower}”."
+
+
+def _stated(clause: Clause, matched: set[int], source: str) -> Iterator[Conflict]:
+    """Find what a state holds for and the claim leaves out: "free for members", "open on Sundays"."""
+    if clause.tense in ("past", "future"):
+        return
+    tokens = words_of(source)
+    for index, word in enumerate(tokens[:-2]):
+        if word.start in matched and word.lower in _STATES and tokens[index + 1].lower in _STATED_OF:
+            governed = next((other for other in tokens[index + 2 :] if other.is_fact), None)
+            if governed is not None and governed.start not in matched:
+                phrase = source[tokens[index + 1].start : governed.end]
+                yield "overclaim", f"The text says that only of “{phrase}”."
+
+
+def _circumstance(clause: Clause, matched: set[int], source: str) -> Iterator[Conflict]:
+    """Find when or where a rule holds, and the claim leaves out: "cyclists must wear helmets on mountain stages"."""
+    subjects = [word for word in (*clause.inherited, *clause.words) if word.role == "subject"]
+    has_modal = bool(_classes(clause.all_words) & {"may", "must"})
+    is_rule = has_modal or not any(word.kind == "name" for word in subjects)
+    if clause.tense in ("past", "future") or clause.is_copular or not is_rule:
+        return
+    governed = {word.preposition for word in clause.words if word.start in matched}
+    for word in clause.words:
+        narrows = (
+            (word.preposition in _CIRCUMSTANCES and has_modal)
+            or (word.preposition == "on" and _DAY.fullmatch(word.lower))
+            or (word.preposition in ("above", "over", "under", "below") and word.value)
+        )
+        if narrows and word.preposition not in governed and word.start not in matched:
+            yield "overclaim", f"The text says that only of “{word.preposition} … {source[word.start : word.end]}”."
+
+
+def _reported(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[Conflict]:
+    """Find what the text only reports: "he objected that …"."""
+    for word, following in pairwise(clause.tokens):
+        is_report = word.lower in _SPEECH and following.lower == "that" and word.start < max(matched, default=0)
+        if is_report and word.lower not in stated:
+            yield "overclaim", f"The text reports it (“{word.lower} that”)."
+
+
+def _tense(claim: Clause, clause: Clause) -> Iterator[Conflict]:
+    if claim.tense == "past" and clause.tense == "future":
+        yield "overclaim", "The text speaks of the future."
+    if claim.tense == "present" and clause.tense == "past" and {"was", "were"} & clause.function:
+        yield "overclaim", "The text speaks of the past."
+    if claim.tense == "future" and clause.tense == "past":
+        yield "unsupported", "The text speaks of the past."

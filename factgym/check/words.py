@@ -1,0 +1,287 @@
+"""Words of an English sentence for `proof`: lemmas, synonyms and opposites, names, and values with their units."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
+from itertools import islice
+from typing import Any
+
+from factgym.baselines.evidence import stem
+from factgym.corpora.numbers import MONTHS, ONES, TENS, parse_number
+from factgym.rewards.profact.wordnet import bases, synonyms
+from factgym.text.languages import number_key
+from factgym.text.visible import INVISIBLE
+
+TABLES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("proof.toml").read_text("utf-8"))
+
+
+def word_set(name: str, table: Mapping[str, Any] = TABLES) -> frozenset[str]:
+    """Return a list of words of `proof.toml`."""
+    return frozenset(table[name].split())
+
+
+FUNCTION, PREPOSITIONS, AUXILIARIES = word_set("function"), word_set("preposition"), word_set("auxiliary")
+COPULAS, DETERMINERS, PRONOUNS = word_set("copula"), word_set("determiner"), word_set("pronoun")
+DEONTIC = word_set("deontic")
+NEGATIONS, LIGHT = word_set("negation"), word_set("light")
+SUBORDINATE, RELATIVE = word_set("subordinate"), word_set("relative")
+PREPOSITION_CLASS = {word: name for name, words in TABLES["prepositions"].items() for word in words.split()}
+UNITS = {
+    unit: (dimension, float(factor))
+    for dimension, entries in TABLES["units"].items()
+    for unit, _, factor in (entry.partition(":") for entry in entries.split())
+}
+OPPOSITES: dict[str, set[str]] = {}
+for _pair in TABLES["opposites"]["pairs"].split():
+    _first, _second = _pair.split(":")
+    OPPOSITES.setdefault(_first, set()).add(_second)
+    OPPOSITES.setdefault(_second, set()).add(_first)
+
+_GROUPS: dict[str, set[str]] = {}
+for _group in TABLES["synonyms"]["groups"].strip().splitlines():
+    for _word in _group.split():
+        _GROUPS.setdefault(_word, set()).update(_group.split())
+
+DEMONYMS: dict[str, tuple[str, ...]] = {}
+for _pair in TABLES["synonyms"]["demonyms"].lower().split():
+    _first, _second = _pair.split(":")
+    DEMONYMS[_second] = (_first,)
+
+_MONTH = {name[:n]: number for number, name in enumerate(MONTHS, 1) for n in (3, len(name))} | {"sept": 9}
+_FIRST_RANKS = "first second third fourth fifth sixth seventh eighth ninth tenth"
+_RANKS = {word: rank for rank, word in enumerate(_FIRST_RANKS.split(), 1)}
+_SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(ONES[1:10])}))?|{'|'.join(reversed(ONES))})"
+_NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: and)?(?:[- ]{_SMALL})?)+|{_SMALL}(?: and a half)?|(?:a|half a) (?:dozen|hundred|thousand|million|billion)"
+_FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
+_MONTH_NAME = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|(?-i:May|MAY)|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
+_TOKEN = re.compile(
+    rf"(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH_NAME}(?:,? \d{{4}})?|{_MONTH_NAME} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{_MONTH_NAME} \d{{4}}\b"
+    r"|(?-i:\b(?:January|February|March|April|June|July|August|September|October|November|December)\b|(?<=[a-z,] )May\b))"
+    r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b)"
+    r"|(?P<single>(?<=\bfor )an?(?= (?:year|month|week|day|hour|minute)\b)|(?<=\bwithin )an?(?= (?:year|month|week|day|hour|minute)\b))"
+    r"|(?P<ordinal>\d+(?:st|nd|rd|th)\b)"
+    rf"|(?P<quantity>(?P<sign>[$€£]) ?(?P<amount>{_FIGURES})(?: ?(?P<scale>million|billion|trillion|thousand|bn|mn|[mk])\b)?"
+    rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b))?"
+    rf"|(?P<words>\b(?:{_NUMBER_WORDS})\b)(?: ?(?P<percent2>%|per ?cent\b|percent\b))?)"
+    r"|(?P<word>(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’][^\W\d_]+)*|[^\W_]+)",
+    re.I,
+)
+COMPARED = frozenset({"more", "less", "fewer"})
+_STOP = re.compile(r"[.!?:;]\s*$")
+_MAX_WORDS = 400
+OF_BOUNDS = frozenset({"than", "over", "above", "under", "below", "within", "about", "around"})
+_MORE, _LESS = (
+    "more newer later older above higher over longer larger up",
+    "less fewer earlier younger below lower under",
+)
+_OR_MORE = {**dict.fromkeys(_MORE.split(), "least"), **dict.fromkeys(_LESS.split(), "most")}
+_SCALE = {
+    "k": 1e3,
+    "thousand": 1e3,
+    "hundred": 100,
+    "dozen": 12,
+    "m": 1e6,
+    "mn": 1e6,
+    "million": 1e6,
+    "bn": 1e9,
+    "billion": 1e9,
+    "trillion": 1e12,
+}
+_BOUND = re.compile(
+    r"(?:(?P<more>(?:more|greater|higher|longer|larger|older|later) than|over|above|exceed(?:s|ing|ed)?)|(?P<least>at least|(?:a )?minimum(?: of)?|no (?:less|fewer|earlier) than|not (?:less|fewer) than)"
+    r"|(?P<fewer>(?:less|fewer|lower|shorter|smaller|younger|earlier) than|under|below)|(?P<most>at most|up to|no (?:more|later|longer|greater) than|not more than|(?:a )?maximum(?: of)?|within)"
+    r"|(?P<about>about|around|approximately|roughly|nearly|almost|circa|some|an estimated))(?: the| a| an)? $",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word, name or value at `text[start:end]`.
+
+    kind: "word", "name", "function", or of a value "date", "time", "year", "rank", "amount". lemmas: base forms. value: of a
+    value; amounts are in the base unit of their dimension. bound: "more", "least", "fewer", "most", "about" or "". role, in
+    a clause: "subject", "object", "verb", "possessive" or a class of prepositions. preposition: the one that governs it.
+    """
+
+    start: int
+    end: int
+    lower: str
+    kind: str
+    lemmas: frozenset[str] = frozenset()
+    value: tuple[Any, ...] = ()
+    bound: str = ""
+    role: str = ""
+    preposition: str = ""
+
+    @property
+    def is_fact(self) -> bool:
+        """Whether a proof needs the word: neither a function word nor one that says little more than "is"."""
+        return self.kind != "function"
+
+
+@lru_cache(maxsize=65_536)
+def lemmas(lower: str) -> frozenset[str]:
+    """Return a word's base forms as a noun and as a verb, its stem, and the word itself; degrees of adjectives stay apart."""
+    plain = lower.replace("’", "'").removesuffix("'s").removesuffix("'")
+    forms = {plain, *bases(plain, 0), *bases(plain, 1), *DEMONYMS.get(plain, ())}
+    if not re.search(r"(?:est|er)$", plain):
+        forms.add(f"~{stem(plain)}")
+    return frozenset(forms)
+
+
+@lru_cache(maxsize=16_384)
+def near(lower: str) -> frozenset[str]:
+    """Return the lemmas of a word and of its synonyms, without words that exclude it."""
+    own = lemmas(lower)
+    names = {name for lemma in own if not lemma.startswith("~") for name in synonyms(lemma)}
+    names |= {name for lemma in own for name in _GROUPS.get(lemma, ())}
+    if any(lemma in UNITS for lemma in own):
+        return own
+    names -= {other for lemma in own for other in OPPOSITES.get(lemma, ())}
+    return own | names
+
+
+@lru_cache(maxsize=16_384)
+def opposites(lower: str) -> frozenset[str]:
+    """Return the words that exclude a word: of the table, and with a denying prefix more or less."""
+    own = {lemma for lemma in lemmas(lower) if not lemma.startswith("~")}
+    listed = {other for lemma in own for other in OPPOSITES.get(lemma, ())}
+    prefixed = {
+        prefix + lemma for lemma in own for prefix in ("un", "non", "in", "im", "ir", "dis", "non-") if len(lemma) > 3
+    }
+    bare = {
+        lemma[len(prefix) :]
+        for lemma in own
+        for prefix in ("un", "non-", "dis")
+        if lemma.startswith(prefix) and len(lemma) > 6
+    }
+    return frozenset(listed | prefixed | {word for word in bare if bases(word, 1) or synonyms(word)})
+
+
+def is_verb_form(lower: str) -> bool:
+    """Whether a word can be a finite verb or a participle."""
+    return bool(bases(lower, 1)) or lower in AUXILIARIES
+
+
+# Words
+
+
+@lru_cache(maxsize=4096)
+def words_of(text: str) -> tuple[Word, ...]:
+    """Return the words of a sentence, values as one word each. Not more than 400."""
+    if INVISIBLE.search(text):  # they leave a word whole
+        positions = [position for position, char in enumerate(text) if not INVISIBLE.match(char)]
+        seen = words_of("".join([text[position] for position in positions]))
+        return tuple(replace(word, start=positions[word.start], end=positions[word.end - 1] + 1) for word in seen)
+    tokens = islice(_TOKEN.finditer(text), _MAX_WORDS)
+    return tuple(_with_units(text, [_parsed(text, token, is_first=not n) for n, token in enumerate(tokens)]))
+
+
+def _parsed(text: str, match: re.Match[str], *, is_first: bool) -> Word:
+    lower = match[0].lower()
+    if match["date"]:
+        return _date(match)
+    if match["time"]:
+        return _time(match)
+    if match["ordinal"]:
+        return Word(match.start(), match.end(), lower, "rank", value=(int(match["ordinal"][:-2]),))
+    if match["single"]:
+        return Word(match.start(), match.end(), lower, "amount", value=("", 1.0))
+    if match["quantity"] is not None:
+        return _quantity(text, match)
+    return _plain(match, not is_first and _STOP.search(text[max(0, match.start() - 3) : match.start()]) is None)
+
+
+def _date(match: re.Match[str]) -> Word:
+    numbers = [int(n) for n in re.findall(r"\d+", match[0])]
+    name = re.search(r"[A-Za-z]{3,}", re.sub(r"\b\d+(?:st|nd|rd|th)\b|\bof\b", "", match[0]))
+    year = next((n for n in numbers if n > 31), None)
+    day = next((n for n in numbers if n <= 31), None)
+    value = tuple(numbers) if name is None else (year, _MONTH[name[0].lower()[:3]], day)
+    return Word(match.start(), match.end(), match[0].lower(), "date", value=value)
+
+
+def _time(match: re.Match[str]) -> Word:
+    text = match[0].lower()
+    numbers = [int(n) for n in re.findall(r"\d+", text)]
+    if not numbers:
+        minutes = 720 if text == "noon" else 0
+    else:
+        hour = numbers[0] % 12 + 12 * ("p" in text) if re.search(r"[ap]\.?m", text) else numbers[0]
+        minutes = 60 * hour + (numbers[1] if len(numbers) > 1 else 0)
+    return Word(match.start(), match.end(), text, "time", value=(minutes,))
+
+
+def _quantity(text: str, match: re.Match[str]) -> Word:
+    lower = match[0].lower()
+    bound = _BOUND.search(text[max(0, match.start() - 30) : match.start()])
+    kind_of_bound = bound.lastgroup if bound else ""
+    if lower in _RANKS:
+        return Word(match.start(), match.end(), lower, "rank", value=(_RANKS[lower],))
+    if match["words"]:
+        amount = float(parse_number(re.sub("^a ", "one ", match["words"], flags=re.I)))
+        dimension = "share" if match["percent2"] else ""
+    else:
+        figures = match["amount"] or match["figures"]
+        amount = float(number_key(figures) if re.search(r"[,\s]|\..*\.", figures) else figures) * _SCALE.get(
+            (match["scale"] or match["scale2"] or "").lower(), 1
+        )
+        dimension = {"$": "usd", "€": "eur", "£": "gbp"}.get(match["sign"] or "", "share" if match["percent"] else "")
+        if match["figures"] and re.fullmatch(r"1[0-9]{3}|20[0-9]{2}", match[0]):
+            return Word(match.start(), match.end(), lower, "year", value=(int(match[0]),), bound=kind_of_bound or "")
+    return Word(match.start(), match.end(), lower, "amount", value=(dimension, amount), bound=kind_of_bound or "")
+
+
+def _plain(match: re.Match[str], is_inside: bool) -> Word:
+    lower = match[0].lower().replace("’", "'")
+    if lower in _RANKS:
+        return Word(match.start(), match.end(), lower, "rank", value=(_RANKS[lower],), lemmas=frozenset({lower}))
+    is_letter = (
+        match[0].isupper() and is_inside and lower not in ("i", "not", "no", "or", "and")
+    )  # "US", "hepatitis A"
+    if not is_letter and (lower in FUNCTION or lower.endswith("n't")):
+        return Word(match.start(), match.end(), lower, "function")
+    is_capital = match[0][0].isupper()
+    is_name = is_capital and (is_inside or not (bases(lower, 0) or bases(lower, 1) or synonyms(lower)))
+    kind = "name" if is_name else "function" if lower in LIGHT else "word"
+    return Word(match.start(), match.end(), lower, kind, lemmas(lower))
+
+
+def _with_units(text: str, words: Sequence[Word]) -> list[Word]:
+    """Merge amounts with the unit that follows them."""
+    merged: list[Word] = []
+    for word in words:
+        with_unit = _merged(text, merged[-1], word) if merged else None
+        if with_unit is not None:
+            merged[-1] = with_unit
+        else:
+            merged.append(word)
+    for index in range(len(merged) - 2):  # "more than 5", "3.10 or newer"
+        if (
+            merged[index].lower in COMPARED
+            and merged[index + 1].lower == "than"
+            and merged[index + 2].kind == "amount"
+        ):
+            merged[index] = replace(merged[index], kind="function")
+        if merged[index].kind == "amount" and merged[index + 1].lower == "or" and merged[index + 2].lower in _OR_MORE:
+            merged[index] = replace(merged[index], bound=_OR_MORE[merged[index + 2].lower])
+            merged[index + 2] = replace(merged[index + 2], kind="function")
+    return merged
+
+
+def _merged(text: str, amount: Word, word: Word) -> Word | None:
+    """Return an amount with the unit that is the next word; None where that is no unit, or the amount has one."""
+    unit = UNITS.get(word.lower) or UNITS.get(word.lower.removesuffix("s"))
+    if unit is None or amount.kind not in ("amount", "year") or (amount.kind == "amount" and amount.value[0]):
+        return None
+    if text[amount.end : word.start] not in ("", " ", "-", "\xa0") or (amount.kind == "year" and unit[0] == "usd"):
+        return None
+    value = (unit[0], float(amount.value[-1]) * unit[1])
+    lower = text[amount.start : word.end].lower()
+    return replace(amount, end=word.end, kind="amount", value=value, lower=lower)

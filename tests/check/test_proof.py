@@ -1,0 +1,443 @@
+"""The proof of `factgym check`: minimal pairs that people wrote, languages, the visible statement, and what it cannot judge.
+
+The engine was tuned on these pairs: the bounds are a floor, no measure (`test_pairs.py` has pairs that it was not tuned on).
+Of `further.jsonl` (fifteen facts of ten fields) and the two halves of `messy.jsonl` (eighteen documents, among them minutes,
+a changelog and an e-mail), written one after another, 12 of 151, 4 of 101 and 7 of 90 false claims were green at first sight,
+and 100 of 126 true ones. What they showed is mended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factgym.baselines.evidence import build_evidence, parse_statement
+from factgym.check.agents import CANNOT_JUDGE, judge_statement
+from factgym.check.answers import split_text
+from factgym.corpora.corpus import Passage
+from factgym.corpora.text import find_quote, terms
+from factgym.text.languages import language_of, number_key
+from factgym.text.visible import source_range, visible
+
+PAIRS = Path(__file__).parent / "pairs"
+
+
+def verdict(document: str, claim: str, title: str = "") -> str:
+    passage = Passage("E1", title, document)
+    prediction = judge_statement(parse_statement(visible(claim)[0]), build_evidence([passage]), [passage])
+    return "cannot_judge" if prediction.reason.startswith(CANNOT_JUDGE) else prediction.status
+
+
+@pytest.mark.parametrize(
+    ("document", "claim"),
+    [
+        ("Delivery is free for orders over 50 euros.", "Delivery is free."),
+        ("Members can borrow six books as long as no fines are due.", "Members can borrow six books."),
+        ("In case of rain, the concert moves to the hall.", "The concert moves to the hall."),
+        ("Guests may use the pool after 18:00.", "Guests may use the pool."),
+        ("Students pay half price on Tuesdays.", "Students pay half price."),
+        ("Should the buyer withdraw, the deposit is kept.", "The deposit is kept."),
+        ("The bypass is to be opened in 2026.", "The bypass was opened in 2026."),
+    ],
+)
+def test_condition_that_is_left_out_claims_too_much(document: str, claim: str) -> None:
+    assert verdict(document, document) == "supported"
+    assert verdict(document, claim) == "overclaim"
+
+
+@pytest.mark.parametrize(("name", "claims", "recall"), [("further", 211, 0.75), ("messy", 257, 0.85)])
+def test_false_claims_are_not_green_and_paraphrases_are(name: str, claims: int, recall: float) -> None:
+    green: Counter[tuple[str, bool]] = Counter()
+    total: Counter[tuple[str, bool]] = Counter()
+    for line in (PAIRS / f"{name}.jsonl").read_text("utf-8").splitlines():
+        fact = json.loads(line)
+        for kind, label, claim in fact["claims"]:
+            key = kind, label == "supported"
+            total[key] += 1
+            green[key] += verdict(fact["document"], claim) == "supported"
+    assert sum(total.values()) == claims
+    false = {kind: green[kind, no] / n for (kind, no), n in total.items() if not no}
+    assert max(false.values()) <= 0.06, false
+    true = sum(n for (_, yes), n in green.items() if yes) / sum(n for (_, yes), n in total.items() if yes)
+    assert true >= recall
+
+
+PLAIN = {
+    "The capital of France is Paris.": {
+        "Paris is the capital of France.": "supported",
+        "The capital of France is Lyon.": "contradicted",
+        "Lyon is the capital of France.": "contradicted",
+    },
+    "Anna Keller sold the house to Ben Moss in 1990.": {
+        "The house was sold to Ben Moss by Anna Keller in 1990.": "supported",
+        "In 1990, Anna Keller sold the house to Ben Moss.": "supported",
+        "Anna Keller sold the house in 1991.": "contradicted",
+        "Anna Keller bought the house in 1990.": "contradicted",
+    },
+    "The lease starts on 1 April 2024 and ends on 31 March 2026.": {
+        "The lease begins on April 1, 2024.": "supported",
+        "The lease ends in March 2026.": "supported",
+        "The lease ends on 1 April 2024.": "contradicted",
+    },
+    "The canal is 12 km long.": {
+        "The canal is 12,000 metres long.": "supported",
+        "The canal has a length of 12 km.": "supported",
+        "The canal is 12 miles long.": "contradicted",
+    },
+    "The bus leaves at 5 pm.": {
+        "The bus leaves at 17:00.": "supported",
+        "The bus leaves at 5 am.": "contradicted",
+    },
+    "The gallery is open every day except Friday.": {
+        "The gallery is open every day.": "overclaim",
+        "The gallery is open on Friday.": "contradicted",
+    },
+    "Most employees may work from home if their manager agrees.": {
+        "Most employees may work from home if their manager agrees.": "supported",
+        "Employees may work from home.": "overclaim",
+    },
+    "No child under 12 may enter the vault.": {
+        "Children under 12 may not enter the vault.": "supported",
+        "Children under 12 may enter the vault.": "contradicted",
+    },
+    "Access without a badge is prohibited.": {
+        "Access without a badge is not allowed.": "supported",
+        "Access without a badge is allowed.": "contradicted",
+    },
+    "The rent is 1,250.50 euros.": {
+        "The rent is 1.250,50 euros.": "supported",
+        "The rent is 1.350,50 euros.": "contradicted",
+    },
+    "Plan: Basic; Fee: 10 euros; Deposit: 30 euros": {
+        "The fee of the Basic plan is 10 euros.": "supported",
+        "The fee of the Basic plan is 30 euros.": "unsupported",
+        "The fee of the Pro plan is 10 euros.": "unsupported",
+    },
+    "The museum, which opened in 1937, has 200 paintings and 35 sculptures.": {
+        "The museum opened in 1937.": "supported",
+        "The museum closed in 1937.": "contradicted",
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("document", "claim", "status"), [(d, c, s) for d, claims in PLAIN.items() for c, s in claims.items()]
+)
+def test_plain_facts(document: str, claim: str, status: str) -> None:
+    got = verdict(document, claim)
+    assert got == status or (status in ("contradicted", "unsupported") and got in ("contradicted", "unsupported"))
+
+
+SCOPE = {
+    "All but two members voted.": {
+        "All members voted.": False,
+        "Two members voted.": False,
+    },
+    "Neither the manager nor the owner signed.": {
+        "The owner signed.": False,
+        "The manager signed.": False,
+        "The owner did not sign.": True,
+    },
+    "The offer is valid unless it is withdrawn.": {
+        "The offer is valid.": False,
+    },
+    "Opened jars keep for three days, unopened ones for a year.": {
+        "Opened jars keep for a year.": False,
+        "Unopened jars keep for three days.": False,
+        "Opened jars keep for three days.": True,
+    },
+    "The second edition sold 9,000 copies.": {
+        "The third edition sold 9,000 copies.": False,
+        "The 2nd edition sold 9000 copies.": True,
+    },
+    "The store opens before noon.": {
+        "The store opens after noon.": False,
+    },
+    "At least one engineer is on call.": {
+        "At most one engineer is on call.": False,
+        "No engineer is on call.": False,
+    },
+    "The tank holds more than 40 litres.": {
+        "The tank holds less than 40 litres.": False,
+        "The tank holds more than 40 litres.": True,
+        "The tank holds 40 litres.": False,
+    },
+    "The visa costs 30 dollars.": {
+        "The visa costs 30 euros.": False,
+        "The visa costs $30.": True,
+    },
+    "Sales grew by a third.": {
+        "Sales shrank by a third.": False,
+        "Sales increased by a third.": True,
+    },
+    "Only employees may park here.": {
+        "Everyone may park here.": False,
+        "Employees may park here.": False,
+        "Visitors may park here.": False,
+    },
+    "Dogs are not allowed unless they are on a lead.": {
+        "Dogs are allowed.": False,
+        "Dogs are not allowed.": False,
+    },
+    "The warranty lasts 24 months.": {
+        "The warranty lasts two years.": True,
+        "The warranty lasts 24 years.": False,
+    },
+    "Ann is taller than Ben.": {
+        "Ben is taller than Ann.": False,
+        "Ann is taller than Ben.": True,
+        "Ann is shorter than Ben.": False,
+    },
+    "The train goes from Bonn to Ulm.": {
+        "The train goes from Ulm to Bonn.": False,
+        "The train goes from Bonn to Ulm.": True,
+    },
+    "The company lent Mr Hall 500 euros.": {
+        "Mr Hall lent the company 500 euros.": False,
+    },
+    "Staff must wear a badge.": {
+        "Staff may wear a badge.": False,
+        "Staff need not wear a badge.": False,
+        "Staff have to wear a badge.": True,
+        "A badge must be worn by staff.": True,
+    },
+    "The parcel weighs 2 kg.": {
+        "The parcel weighs 2000 g.": True,
+        "The parcel weighs 2 pounds.": False,
+    },
+    "The film is based on a novel by Ann Reed.": {
+        "The film is based on a novel by Ann Reid.": False,
+        "Ann Reed wrote the film.": False,
+    },
+    "It never rains in the valley.": {
+        "It rains in the valley.": False,
+        "It sometimes rains in the valley.": False,
+    },
+    "The bridge was closed in 2009 and reopened in 2011.": {
+        "The bridge was closed in 2011.": False,
+        "The bridge reopened in 2009.": False,
+        "The bridge was reopened in 2011.": True,
+    },
+    "Refunds are not possible after the course has begun.": {
+        "Refunds are possible after the course has begun.": False,
+        "Refunds are not possible.": False,
+        "Refunds are not possible before the course has begun.": False,
+    },
+    "The drug is not recommended for children.": {
+        "The drug is recommended for children.": False,
+        "The drug is forbidden for children.": False,
+    },
+    "The report was not only late but also wrong.": {
+        "The report was not late.": False,
+    },
+    "Prices fell in May and rose in June.": {
+        "Prices rose in May.": False,
+        "Prices fell in June.": False,
+        "Prices rose in June.": True,
+    },
+    "Unlike Norway, Sweden is a member.": {
+        "Norway is a member.": False,
+        "Sweden is a member.": True,
+    },
+    "Instead of coffee, they drank tea.": {
+        "They drank coffee.": False,
+    },
+    "The hotel has a pool, but no sauna.": {
+        "The hotel has a sauna.": False,
+        "The hotel has a pool.": True,
+    },
+    "The minister denied that taxes would rise.": {
+        "Taxes would rise.": False,
+        "Taxes will rise.": False,
+    },
+    "The firm failed to pay the fine.": {
+        "The firm paid the fine.": False,
+    },
+    "He stopped smoking in 2010.": {
+        "He started smoking in 2010.": False,
+        "He smoked in 2010.": False,
+    },
+}
+"""A text, and claims that it carries or does not: what denies, limits, orders or governs what."""
+
+
+@pytest.mark.parametrize(
+    ("document", "claim", "is_carried"), [(d, c, yes) for d, claims in SCOPE.items() for c, yes in claims.items()]
+)
+def test_what_denies_or_limits_is_seen(document: str, claim: str, is_carried: bool) -> None:
+    assert (verdict(document, claim) == "supported") == is_carried
+
+
+def test_a_pronoun_stands_for_the_sentence_before() -> None:
+    document = "Marie Curie was born in Warsaw. She won the Nobel Prize in Physics in 1903."
+    assert verdict(document, "Marie Curie won the Nobel Prize in Physics in 1903.") == "supported"
+    assert verdict(document, "Pierre Curie won the Nobel Prize in Physics in 1903.") != "supported"
+
+
+DENIALS = {
+    "Hunde sind im Garten nicht erlaubt.": "Hunde sind im Garten erlaubt.",
+    "Les chiens ne sont pas admis dans le jardin.": "Les chiens sont admis dans le jardin.",
+    "Los perros no entran en el jardín.": "Los perros entran en el jardín.",
+    "I cani non sono ammessi nel giardino.": "I cani sono ammessi nel giardino.",
+    "Os cães não entram no jardim.": "Os cães entram no jardim.",
+    "Honden zijn niet toegestaan in de tuin.": "Honden zijn toegestaan in de tuin.",
+    "Собакам вход в сад не разрешён.": "Собакам вход в сад разрешён.",
+    "لا يسمح بدخول الكلاب إلى الحديقة.": "يسمح بدخول الكلاب إلى الحديقة.",
+    "狗不允许进入花园。": "狗允许进入花园。",
+    "Canes in hortum non admittuntur.": "Canes in hortum admittuntur.",
+}
+
+
+@pytest.mark.parametrize(("written", "denied"), DENIALS.items())
+def test_other_languages_are_compared_letter_by_letter(written: str, denied: str) -> None:
+    assert verdict(written, written) == "supported"
+    assert verdict(written, denied) in ("unsupported", "contradicted")
+    assert verdict(denied, written) in ("unsupported", "contradicted")
+
+
+def test_what_it_cannot_judge_is_said() -> None:
+    assert verdict("The shop opens at nine.", "Der Laden ist am Sonntag geschlossen.") == "cannot_judge"
+    assert verdict("Ann is 40 and Ben is 38 years old.", "Ann is 2 years older than Ben.") == "cannot_judge"
+    assert verdict("Das Geschäft ist am Sonntag geschlossen.", "The shop is closed on Sundays.") == "cannot_judge"
+
+
+def test_the_visible_statement() -> None:
+    seen = {
+        "1. Parcels are **collected** within 14 days [1][2].": "Parcels are collected within 14 days.",
+        "The fee¹ is ３０ euros【3†a】.": "The fee is 30 euros.",
+        "See [the page](http://example.org/a) now.[^2]": "See the page now.",
+        "The four\u00adteen dele-\ngates voted.": "The fourteen delegates voted.",
+        "Rooms of 5 m² at 2*3*4 are x_1_y.": "Rooms of 5 m² at 2*3*4 are x_1_y.",
+    }
+    assert {text: visible(text)[0] for text in seen} == seen
+
+
+@given(st.text(alphabet="ab1 .*_[]()^¹３\u00ad\u200b-\n`", max_size=60))
+def test_offsets_lead_back_to_the_text(text: str) -> None:
+    """Each visible character comes, folded, from its offset; offsets never fall (a property, no peer)."""
+    seen, offsets = visible(text)
+    assert len(offsets) == len(seen) + 1 and list(offsets) == sorted(offsets)
+    for position, char in enumerate(seen):
+        start, end = source_range(offsets, position, position + 1)
+        assert text[start:end] in (char, "３" if char == "3" else char)
+
+
+def test_numbers_in_one_spelling() -> None:
+    same = ["1.250,50", "1,250.50", "1250,5", "1250.50", "1'250.50", "1 250,50"]
+    assert {number_key(text) for text in same} == {"1250.5"}
+    assert (number_key("1,250"), number_key("3,5"), number_key("007")) == ("1250", "3.5", "7")
+
+
+def test_languages_are_told_by_their_frequent_words() -> None:
+    texts = {"en": "The shop is closed on Sunday.", "de": "Der Laden ist am Sonntag zu.", "cjk": "商店周日关门。"}
+    assert {language_of(text): text for text in texts.values()} == texts
+
+
+def test_every_sentence_is_a_claim_or_has_a_reason() -> None:
+    text = "# Title\n\nParking allowed. Is it so? 会议在3月9日举行。 Yes.\n\n```\ncode here\n```\n"
+    listed = {text[start:end]: reason for start, end, reason in split_text(text)}
+    assert [sentence for sentence, reason in listed.items() if not reason] == [
+        "Parking allowed.",
+        "会议在3月9日举行。",
+    ]
+    assert {"heading", "question", "single word", "code"} == set(filter(None, listed.values()))
+
+
+def test_quotes_and_terms_as_a_reader_sees_them() -> None:
+    text = "Refunds are paid within four\u00adteen days of the can-\ncellation."
+    span = find_quote("within fourteen days of the cancellation", text)
+    assert span is not None and text[slice(*span)] == "within four\u00adteen days of the can-\ncellation"
+    assert find_quote("within forty days", text) is None
+    # Pairs of neighbours, as Lucene's CJKBigramFilter makes them.
+    assert terms("公司总部 in 上海") == ["公司", "司总", "总部", "上海"]
+
+
+WORDS = st.sampled_from(
+    [
+        "The",
+        "the",
+        "a",
+        "Anna",
+        "Keller",
+        "Keller's",
+        "it",
+        "who",
+        "which",
+        "and",
+        "but",
+        ",",
+        ";",
+        "(",
+        ")",
+        ".",
+        "not",
+        "no",
+        "only",
+        "if",
+        "unless",
+        "more",
+        "than",
+        "less",
+        "5",
+        "5.5",
+        "1,000",
+        "km",
+        "miles",
+        "%",
+        "$",
+        "pm",
+        "12:30",
+        "May",
+        "3",
+        "1990",
+        "third",
+        "open",
+        "closed",
+        "was",
+        "is",
+        "are",
+        "must",
+        "may",
+        "sold",
+        "to",
+        "by",
+        "in",
+        "with",
+        "without",
+        "except",
+        "all",
+        "most",
+        "-LRB-",
+        "-RRB-",
+        "Scottish",
+        "Scotland",
+        "half",
+        "none",
+        "30-day",
+        "dele-",
+        "\n",
+        "never",
+        "or",
+        "before",
+        "after",
+        "until",
+        "Plan:",
+        "Fee:",
+    ]
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=14).map(" ".join)
+
+
+@given(TEXTS, TEXTS)
+def test_any_claim_over_any_text_has_a_verdict(document: str, claim: str) -> None:
+    """A robustness property: no text raises, a span is in the claim, and a text carries itself where it is a statement."""
+    passage = Passage("E1", "", document)
+    evidence = build_evidence([passage])
+    prediction = judge_statement(parse_statement(claim), evidence, [passage])
+    assert prediction.unsupported_span in claim
+    assert prediction.status != "supported" or prediction.sentences
