@@ -22,6 +22,7 @@ import re._parser as sre_parser
 import signal
 import time
 import types
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -364,7 +365,9 @@ def found_subjects() -> Iterator[Subject]:
         if ".templates" in info.name or info.name.startswith(_SKIPPED_PACKAGES):
             continue
         try:
-            module = importlib.import_module(info.name)
+            with warnings.catch_warnings():  # those of an extra are no fault here
+                warnings.simplefilter("ignore")
+                module = importlib.import_module(info.name)
         except ImportError:  # of an extra that is not installed
             continue
         for name, member in sorted(vars(module).items()):

@@ -60,11 +60,14 @@ INPUTS = [
     ("reply: content", "<think>"),
     ("document: place of a quote", "a\n"),
     ("check.clauses.clauses_of", "a1 "),
+    ("document: wikitext", "{{a|"),
 ]
 by_input = pytest.mark.parametrize(("name", "seed"), INPUTS)
 
 
 def subject_of(name: str) -> Subject:
+    if name.endswith("wikitext"):
+        pytest.importorskip("mwparserfromhell", reason="needs the extra wikipedia")
     (subject,) = [subject for subject in all_subjects() if subject.name == name]
     return subject
 
@@ -74,9 +77,7 @@ def test_inputs_that_were_quadratic_are_linear(name: str, seed: str) -> None:
     assert measure(subject_of(name), [seed]).factor <= LIMIT * ROOM
 
 
-@pytest.mark.skipif(
-    SWEEP not in ("sample", "full"), reason="needs a machine as quick as ours: FACTGYM_GROWTH=sample or full"
-)
+@pytest.mark.skipif(not IS_FULL, reason="needs a quick and quiet machine: FACTGYM_GROWTH=full")
 @by_input
 def test_200_kb_take_a_tenth_of_a_second(name: str, seed: str) -> None:
     assert cpu_seconds(subject_of(name).run, hostile(seed, 200_000), 5) < 0.1

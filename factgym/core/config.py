@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from pydantic_core import ErrorDetails, PydanticUndefined
 
 from factgym.core.errors import ConfigError, did_you_mean
-from factgym.core.paths import is_file, is_utf8, user_path
+from factgym.core.paths import exists, is_file, is_utf8, path_error, user_path
 
 SettingsT = TypeVar("SettingsT")
 
@@ -142,10 +142,12 @@ class DataConfig(EnvConfig):
 
     @property
     def data_path(self) -> Path | None:
-        """`path`, or else the folder that FACTGYM_DATA names; None without either."""
-        if self.path is not None:
-            return Path(self.path)
-        return data_folder()
+        """`path`, or else the folder that FACTGYM_DATA names; None without either. Raises PathError for one that is missing."""
+        path = data_folder() if self.path is None else Path(self.path)
+        if path is not None and not exists(path):
+            setting = DATA_VARIABLE if self.path is None else "path"
+            raise path_error(path, "does not exist", "name the file or folder of the data", setting)
+        return path
 
     def require_path(self, content: str) -> Path:
         """Return `data_path`. Raises ConfigError, which says that the source needs `content`, where there is none."""

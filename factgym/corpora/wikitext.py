@@ -7,6 +7,7 @@ The facts of infoboxes and tables are thereby lost, as they are in WikiExtractor
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -23,6 +24,14 @@ _NAMESPACE_LINK = re.compile(r"\s*:?\s*(?:File|Image|Media|Category)\s*:", re.I)
 _LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:\S")
 _BLANK_LINES = re.compile(r"\n{3,}")
 _EMPTY_PARENTHESES = re.compile(r"\(\s*[,;]?\s*\)")
+_MARK = re.compile(
+    r"(?P<open>\{\{\{?|\[\[|\[(?=[a-z]*:?//)|\{\||<!--|<(?!/)(?=(?P<tag>[a-z]\w*)(?![^<>]*/>)))"
+    r"|(?P<close>\}\}\}?|\]\]?|\|\}|-->|</(?P<closed>[a-z]\w*))",
+    re.I,
+)
+_PARTNERS = {"}}": "{{", "}}}": "{{", "{{{": "{{", "]]": "[[", "]": "[", "|}": "{|", "-->": "<!--"}
+_MAX_UNCLOSED = 32
+"""Marks of a page that open what nothing closes, from which on they are escaped: for each the parser reads to the end."""
 
 
 def strip_wikitext(wikitext: str) -> str:
@@ -55,7 +64,28 @@ def _parse(wikitext: str) -> list[Any]:
         parser = import_module("mwparserfromhell")
     except ImportError:
         raise MissingExtraError("a Wikipedia dump in MediaWiki's own form", "wikipedia") from None
-    return list(parser.parse(wikitext).nodes)
+    return list(parser.parse(_without_unclosed(wikitext)).nodes)
+
+
+def _without_unclosed(wikitext: str) -> str:
+    """Return a page as the parser reads it, in which the marks that nothing closes, where there are many, are entities."""
+    pending, unclosed = Counter[str](), list[tuple[int, int]]()
+    is_single = import_module("mwparserfromhell.definitions").is_single
+    for match in reversed(list(_MARK.finditer(wikitext))):
+        kind = (match["tag"] or match["closed"] or _PARTNERS.get(match[0], match[0])).lower()
+        if match["close"]:
+            pending[kind] += 1
+        elif pending[kind]:
+            pending[kind] -= 1
+        elif not is_single(kind):
+            unclosed.append(match.span())
+    if len(unclosed) <= _MAX_UNCLOSED:
+        return wikitext
+    pieces, end = list[str](), 0
+    for start, stop in reversed(unclosed):
+        pieces += (wikitext[end:start], *(f"&#{ord(mark)};" for mark in wikitext[start:stop]))
+        end = stop
+    return "".join((*pieces, wikitext[end:]))
 
 
 def _prose(nodes: list[Any]) -> str:

@@ -386,6 +386,18 @@ def test_wikitext_as_prose(wikitext):
     assert strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
+UNCLOSED = ("{{a|", "{{{a|", "[[a|b ", "\n{|\n|a\n", "[http://a b ", "<b>c ", "<ref name=a>c ", "<!-- c ", "<li>c ", "<br>c ")
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize("mark", UNCLOSED)
+def test_marks_that_nothing_closes_are_text_as_in_the_parser_itself(mark, monkeypatch):
+    page = f"Before [[a|b]] {{{{c}}}} '''d''' [http://e f].\n\n{mark * 60}g <i>h</i> [[i]] {{{{j}}}} k"
+    text = strip_wikitext(page)
+    monkeypatch.setattr("factgym.corpora.wikitext._MAX_UNCLOSED", 10_000)
+    assert strip_wikitext(page) == text
+
+
 def test_settings_and_places_that_do_not_fit(tmp_path):
     (tmp_path / "a.png").write_text("")
     for path, message in ((tmp_path / "none", "no such file or folder"), (tmp_path, "no file that can be read")):

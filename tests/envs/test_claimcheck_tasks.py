@@ -81,7 +81,7 @@ def test_each_setting_of_the_tasks_gives_another_task_set(source: Source, settin
 
 def test_index_options_are_compared_by_content_and_objects_by_identity(source: Source) -> None:
     def tasks(**options: Any) -> ClaimTaskSet:
-        return claimcheck(index_options=options).tasks
+        return claimcheck(index="dense" if "vectors" in options else "bm25", index_options=options).tasks
 
     assert tasks(k1=1.0) is tasks(k1=1.0)
     assert tasks(k1=1.0) is not tasks(k1=2.0)
@@ -94,6 +94,8 @@ def test_index_options_are_compared_by_content_and_objects_by_identity(source: S
 
 def test_equal_paths_share_tasks(source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in ("elsewhere", "one", "two"):
+        (tmp_path / name).mkdir()
     tasks = claimcheck("claimcheck-docs", path=str(tmp_path)).tasks
     assert claimcheck("claimcheck-docs", path=".").tasks is tasks
     assert claimcheck("claimcheck-docs", path="elsewhere").tasks is not tasks

@@ -13,6 +13,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import shared
 from factgym.core.untrusted import neutralise
 from factgym.corpora.corpus import Passage
+from factgym.corpora.index import check_index
 from factgym.datasets.base import load_data_sets
 from factgym.datasets.claims import ClaimExample
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
@@ -79,8 +80,11 @@ class ClaimCheckConfig(DataConfig):
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
+        if self.path is not None and self.source in SYNTHETIC:
+            raise ConfigError("generated claims have no path: use claimcheck-docs or another environment over files")
         if self.offline and self.haystack:
             raise ConfigError("offline=True shows all evidence, so it cannot be combined with haystack=True")
+        check_index(self.index, **(self.index_options or {}))
         self.rubric.check(COMPONENTS, GATES)
 
     @property

@@ -13,6 +13,7 @@ from factgym.core.tasks import shared
 from factgym.core.untrusted import neutralise
 from factgym.corpora.build import check_corpus, read_passages
 from factgym.corpora.cooccurrence import Counter, memory_index, open_counter
+from factgym.corpora.index import check_index
 from factgym.datasets.questions import (
     AUTO,
     BENCHMARKS,
@@ -86,6 +87,7 @@ class CorverConfig(DataConfig):
             raise ConfigError("corpus names the passages of the search tool: use corver-qa-search")
         if self.counter_options and not (isinstance(self.counter, str) and self.counter != "none"):
             raise ConfigError("counter_options go with a counter that is named by its path")
+        check_index(self.index, **(self.index_options or {}))
         self.rubric.check(COMPONENTS, GATES)
 
     @property

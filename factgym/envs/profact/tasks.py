@@ -15,6 +15,7 @@ from pydantic import Field
 from factgym.core.config import AtLeastOne, DataConfig, FilePath
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.core.tasks import shared
+from factgym.corpora.index import check_index
 from factgym.corpora.web_pages import MAX_PASSAGE_CHARS
 from factgym.datasets.averitec import LABELS, FactCheck, FactChecks, evidence_strings, read_fact_checks, training_split
 from factgym.datasets.evidence import KnowledgeStore, open_store
@@ -74,6 +75,7 @@ class ProFactConfig(DataConfig):
             raise ConfigError("store is the evidence of claims in files: give their path too")
         if self.chosen_source == "averitec" and self.world != "reports":
             raise ConfigError("world is of generated claims: leave path and source out")
+        check_index(self.index, **(self.index_options or {}))
         self.rubric.check(COMPONENTS, GATES)
 
     def check_split(self) -> None:
