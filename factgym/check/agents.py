@@ -84,11 +84,11 @@ def judge_statement(statement: Statement, evidence: Evidence, passages: Sequence
         return _by_letters(statement, passages, language)
     if not evidence.sentences:
         return without_evidence(statement)
-    prediction = prove(statement, without_pointers(statement, evidence))
     if is_contract(evidence):
         ruled = rules(statement, evidence)
-        is_refuted = prediction.status in ("contradicted", "overclaim")
-        return prediction if is_refuted and ruled.status == "supported" else ruled
+        refuted = prove(statement, replace(evidence, sentences=ruled.sentences))
+        return refuted if (ruled.status, refuted.status) == ("supported", "contradicted") else ruled
+    prediction = prove(statement, without_pointers(statement, evidence))
     if prediction.status != "unsupported":
         return prediction
     if _COMPUTES.search(statement.text) and any(word.value for word in words_of(statement.text)):

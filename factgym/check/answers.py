@@ -21,6 +21,15 @@ MAX_CLAIM_CHARS = 4000
 """Limit of the published schema of a verdict; a longer sentence is cut there."""
 
 _REFERENCE = re.compile(r"\W*(?:see|cf\.?|compare|refer to) [^.;,]{1,40}\W*", re.I)
+_COURTESY = re.compile(
+    r"\W*(?:(?:i|we) (?:really )?hope (?:this|that|it|you)\b[^;:]*|(?:so,? |and )?(?:please )?(?:let me know|(?:feel free|do(?:n['’]t| not) hesitate) to (?:ask|reach|contact|let me)\b)[^;:]*"
+    r"|if you (?:have|need|want|would like)\b[^.;:]*\b(?:let me know|just ask|(?:feel free|do(?:n['’]t| not) hesitate) to (?:ask|reach|contact|let me))\b[^;:]*"
+    r"|i(?:['’]d| would| am|['’]m)? (?:be )?(?:happy|glad) to (?:help|assist|answer|explain|clarify)\b[^;:]*"
+    r"|(?:here|below) (?:is|are) (?:a|an|the|my|some) (?:[\w-]+ ){0,2}(?:summary|overview|comparison|list|breakdown|answer|explanation|outline|table|points)\b[^\d,;:]{0,80}:?"
+    r"|(?:sure|certainly|of course|absolutely|hello|hi|hey|thanks?|thank you|great question|good question|you['’]re welcome)"
+    r"(?: (?:there|thing|everyone|all|for asking|very much|so much))?)\W*",
+    re.I,
+)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d[\d.,]*")
 _FENCE = re.compile(r"^(```+|~~~+)(.*)", re.MULTILINE)
 _HEADING = re.compile(r"\s*#{1,6}\s")
@@ -43,7 +52,8 @@ def split_claims(text: str) -> list[tuple[int, int]]:
 def split_text(text: str) -> list[tuple[int, int, str]]:
     """Return the ranges of the sentences of a text, each with the reason why it is no claim, empty for a claim.
 
-    No claims, as they state nothing that could be checked: Markdown headings, fenced code, questions, single words, marks.
+    No claims, as they state nothing that could be checked: Markdown headings, fenced code, questions, courtesies, single
+    words, marks.
     """
     hidden = list(_fenced_code(text))
     split = []
@@ -68,6 +78,8 @@ def _no_claim(sentence: str) -> str:
     plain = visible(sentence)[0]
     if _REFERENCE.fullmatch(plain):
         return "reference"
+    if len(plain) < 300 and _COURTESY.fullmatch(plain):
+        return "courtesy"
     words = _WORD.findall(plain[:2000])
     if len(words) < 2 and not (words and is_unspaced(words[0]) and len(words[0]) > 3):
         return "single word"

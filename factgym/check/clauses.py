@@ -40,7 +40,7 @@ _DENIES = re.compile(
 )
 _DENIES_NOTHING = re.compile(
     r"\b(?:(?:at|for) no (?:extra |additional )?(?:cost|charge)|no (?:more|less|later|fewer|earlier|sooner|longer) than|"
-    r"not (?:only|just|merely)|no doubt)\b",
+    r"not (?:only|just|merely)|no doubt|(?<!little )(?<!few )or (?:no|none|not|never))\b",
     re.I,
 )
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
@@ -235,13 +235,28 @@ class _Sentence:
             has_any = has_verb or bool(likely) or any(i < index for i in certain)
             if index not in certain and self._is_likely(index, has_any):
                 # A plural looks like a verb in the third person: "are allowed in the language papers".
-                may_be_plural = word.lower.endswith("s") and (has_verb or not index or "," in self.gap(index))
+                is_listed = bool(certain) and min(certain) < index and self._is_listed(index)
+                may_be_plural = word.lower.endswith("s") and (
+                    has_verb or not index or "," in self.gap(index) or is_listed
+                )
                 likely |= set() if may_be_plural else {index}
             has_verb = has_verb or index in certain or index in likely
         if not certain and not likely:
             return frozenset([i for i in range(1, len(self.words) - 1) if self._may_be_base_form(i)][:1])
         # "Interest rates rose": where another verb follows at once, a word in -s is a noun.
         return frozenset(certain | {i for i in likely if not (self.words[i].lower.endswith("s") and i + 1 in certain)})
+
+    def _is_listed(self, index: int) -> bool:
+        """Whether a word ends a short member of a list of nouns: "trade names, service marks, or product names of"."""
+        is_last = index + 1 == len(self.words)
+        if not is_last and "," not in self.gap(index + 1) and self.words[index + 1].lower not in ("and", "or", "of"):
+            return False
+        for start in (index - 1, index - 2):
+            if start < 0 or not self.words[start].is_fact:
+                return False
+            if "," in self.gap(start) or (start and self.words[start - 1].lower in ("and", "or")):
+                return True
+        return False
 
     def _before(self, index: int) -> str:
         previous = self.words[index - 1] if index else None
@@ -283,7 +298,8 @@ class _Sentence:
         is_base = lower in bases(lower, 1)
         if opens_object and is_base and (not index or self.words[index - 1].kind == "amount"):
             return True  # "Brush the loaf"
-        return lower.endswith("s") or before in _BEFORE_VERB or before.endswith(("s", "ly"))
+        follows_plural = before.endswith(("s", "ly")) and "," not in self.gap(index)
+        return lower.endswith("s") or before in _BEFORE_VERB or follows_plural
 
     def _may_be_base_form(self, index: int) -> bool:
         """Whether a word can be the only verb: "Norway beat Denmark"."""

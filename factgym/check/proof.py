@@ -245,7 +245,7 @@ class _Comparison:
     # Matching
 
     def _match(self, number: int, fact: Word) -> None:
-        candidates = [word for word in self.available if matches(fact, word)]
+        candidates = [word for word in self.available if matches(fact, word)] or self._spelled_out(fact)
         fitting = [word for word in candidates if self._fits(fact, word)]
         if fitting:
             self.matched[number] = min(fitting, key=lambda word: word in self.matched.values())
@@ -265,6 +265,14 @@ class _Comparison:
                 None,
             )
             self.missing.append((fact, "none" if other is None else "other", other))
+
+    def _spelled_out(self, fact: Word) -> list[Word]:
+        """Return the last of the words of which a fact is the initials: "Public License" for PL."""
+        letters = self.text[fact.start : fact.end]
+        words, source = sorted(self.available, key=lambda word: word.start), self.sentence.text
+        initials = "".join(source[word.start] if word.kind == "name" else " " for word in words)
+        start = initials.find(letters) if letters.isupper() and len(letters) > 1 else -1
+        return [words[start + len(letters) - 1]] if start >= 0 else []
 
     def _same_role(self, fact: Word, word: Word) -> bool:
         return same_role(fact, self.claim, word, self.clause)

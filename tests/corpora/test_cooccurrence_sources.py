@@ -386,7 +386,18 @@ def test_wikitext_as_prose(wikitext):
     assert strip_wikitext(wikitext) == WIKITEXT[wikitext]
 
 
-UNCLOSED = ("{{a|", "{{{a|", "[[a|b ", "\n{|\n|a\n", "[http://a b ", "<b>c ", "<ref name=a>c ", "<!-- c ", "<li>c ", "<br>c ")
+UNCLOSED = (
+    "{{a|",
+    "{{{a|",
+    "[[a|b ",
+    "\n{|\n|a\n",
+    "[http://a b ",
+    "<b>c ",
+    "<ref name=a>c ",
+    "<!-- c ",
+    "<li>c ",
+    "<br>c ",
+)
 
 
 @pytest.mark.usefixtures("_library")

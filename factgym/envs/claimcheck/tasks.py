@@ -286,7 +286,7 @@ def load_examples(config: ClaimCheckConfig) -> Any:
     from factgym.datasets.contractnli import ContractNliClaims
 
     path = config.require_path("ContractNLI's dev.json")
-    path = path if config.path else path / _CONTRACTS
+    path = path / _CONTRACTS if (path / _CONTRACTS).is_file() else path
     return ContractNliClaims(
         path, split=config.chosen_split, seed=config.seed, named=config.haystack, balanced=config.balance
     )
