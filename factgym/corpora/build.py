@@ -215,27 +215,30 @@ def _source_items(
 
     taken = None if bad is None else on_bad
     if files := row_files(path, layout):
-        return Items(row_passages(files, layout, taken), partial(_row_item, split), _row_size)
+        return Items(row_passages(files, layout, taken), partial(_row_item, split), lambda item: len(item[0].text))
     if dump_files(path, layout):
-        return Items(read_dump(path, taken), partial(_article_item, split), _article_size, str(no_article(path)))
+        return Items(
+            read_dump(path, taken),
+            partial(_article_item, split),
+            lambda article: len(article.wikitext),
+            str(no_article(path)),
+        )
     return Items(_folder_texts(path, taken, on_bad, budget), partial(_text_item, split), _text_size)
 
 
-def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterable[SourcedPassage]:
-    return (SourcedPassage(*item),) if split is None else _split_row(*item, split)
-
-
-def _row_size(item: tuple[Passage, str]) -> int:
-    return len(item[0].text)
+def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterator[SourcedPassage]:
+    """Yield a row, or the parts of its text: their offsets are unknown where that is itself a part of its source."""
+    row, source = item
+    if split is None:
+        yield SourcedPassage(row, source)
+        return
+    for part in _split_passages(row.text, split, row.id, row.title, source or row.id):
+        yield SourcedPassage(part.passage, source) if source else part
 
 
 def _article_item(split: Split | None, article: Article) -> Iterable[SourcedPassage]:
     document = read_article(article)
     return _document_passages(document, document.text, split)
-
-
-def _article_size(article: Article) -> int:
-    return len(article.wikitext)
 
 
 class _Text(NamedTuple):
@@ -278,12 +281,6 @@ def _document_passages(
         # A record of a JSONL file has no file of its own: its text is that of its passages.
         text = original or "\n".join(passage.text for passage in document.passages)
         yield from _split_passages(text, split, document.id, document.title, document.path, has_pages)
-
-
-def _split_row(row: Passage, source: str, split: Split) -> Iterator[SourcedPassage]:
-    """Yield the parts of a row's text. Offsets are in that text, and unknown where it is itself a part of its source."""
-    for part in _split_passages(row.text, split, row.id, row.title, source or row.id):
-        yield SourcedPassage(part.passage, source) if source else part
 
 
 def _split_passages(
