@@ -174,11 +174,11 @@ def _docx(text: str) -> Path:
 
 def _document_subjects() -> Iterator[Subject]:
     from factgym.check.documents import CheckedDocuments, FileText
+    from factgym.corpora.build import Split
     from factgym.corpora.condense import best_facts, condense, query_weights
     from factgym.corpora.corpus import Passage
     from factgym.corpora.documents import UniqueNames, cut, pack
     from factgym.corpora.extraction import read_file
-    from factgym.corpora.splitting import Split
     from factgym.corpora.tables import text_lines
     from factgym.corpora.wikitext import read_wikitext
     from factgym.tools.evidence import PassageLibrary

@@ -86,14 +86,13 @@ def build(
     from rich.console import Console
 
     from factgym.agents.cluster.encoding import building_on_ray
-    from factgym.corpora.build import BUILD_CHARS, build_corpus, source_files
+    from factgym.corpora.build import BUILD_CHARS, Split, build_corpus, source_files
     from factgym.corpora.cooccurrence.engine import core_count
     from factgym.corpora.cooccurrence.sources import BadRecords
     from factgym.corpora.estimates import estimate_build
     from factgym.corpora.extraction import ReadingBudget
     from factgym.corpora.http_client import printable
     from factgym.corpora.mapped_files import check_output
-    from factgym.corpora.splitting import Split
     from factgym.corpora.store_writer import building_folder
 
     check_output(out, replace=force)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from factgym.core.errors import ConfigError, MissingExtraError, install_command
+from factgym.corpora.dense import load_faiss
 from factgym.corpora.mapped_files import atomic_folder, pad_file, write_manifest
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.stored_dense import (
@@ -29,7 +30,6 @@ from factgym.corpora.stored_dense import (
     ScalarCodes,
     StoredDense,
     approximate_candidates,
-    load_faiss,
     open_vectors,
     stored_rows,
 )

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import compress, starmap
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.paths import exists, open_file, path_error, user_path
@@ -52,7 +52,7 @@ from factgym.corpora.passage_files import (
 )
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import OnBad
-from factgym.corpora.splitting import Split
+from factgym.corpora.sentences import sentences
 from factgym.corpora.store import TEXT, VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import Items, OnProgress, write_corpus
@@ -68,6 +68,8 @@ _MARKUP = re.compile(
     r"(?<=\])(?:\([^()\s]{1,2000}+[^()\n]{0,200}+\)|\[[^\[\]\n]{0,200}+\])|</?[A-Za-z][^<>]{0,500}+>|\{%[^%]{0,500}+%\}"
 )
 """Targets and references of Markdown's links, tags and Liquid's."""
+
+_WORD = re.compile(r"\S+")
 
 _ANCHOR = 24
 """Letters and digits by which the beginning and the end of a passage are found in its document."""
@@ -85,6 +87,35 @@ _MAX_NOTED = 1000
 """Names of files in the manifest that are no documents; their number comes with them."""
 
 _logger = logging.getLogger(__name__)
+
+
+class Split(NamedTuple):
+    """Windows of words or sentences over a text.
+
+    size: words or sentences of a passage. overlap: those that it shares with the one before, below `size`.
+    """
+
+    unit: Literal["words", "sentences"]
+    size: int
+    overlap: int = 0
+
+    def check(self) -> None:
+        """Raise ConfigError for sizes that cannot be."""
+        if self.size < 1 or not 0 <= self.overlap < self.size:
+            raise ConfigError(
+                f"passages of {self.size} {self.unit} overlap by 0 to {self.size - 1}, not by {self.overlap}"
+            )
+
+    def ranges(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the character ranges of passages, in order; a last window that is inside the one before is left out.
+
+        Words are what white space separates, sentences those of `factgym.corpora.sentences`.
+        """
+        units = sentences(text) if self.unit == "sentences" else [match.span() for match in _WORD.finditer(text)]
+        step = self.size - self.overlap
+        for first in range(0, max(len(units) - self.overlap, min(len(units), 1)), step):
+            window = units[first : first + self.size]
+            yield window[0][0], window[-1][1]
 
 
 def read_passages(path: str | Path, *, layout: str = AUTO, on_disk: bool | None = None) -> Corpus:
@@ -215,27 +246,30 @@ def _source_items(
 
     taken = None if bad is None else on_bad
     if files := row_files(path, layout):
-        return Items(row_passages(files, layout, taken), partial(_row_item, split), _row_size)
+        return Items(row_passages(files, layout, taken), partial(_row_item, split), lambda item: len(item[0].text))
     if dump_files(path, layout):
-        return Items(read_dump(path, taken), partial(_article_item, split), _article_size, str(no_article(path)))
+        return Items(
+            read_dump(path, taken),
+            partial(_article_item, split),
+            lambda article: len(article.wikitext),
+            str(no_article(path)),
+        )
     return Items(_folder_texts(path, taken, on_bad, budget), partial(_text_item, split), _text_size)
 
 
-def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterable[SourcedPassage]:
-    return (SourcedPassage(*item),) if split is None else _split_row(*item, split)
-
-
-def _row_size(item: tuple[Passage, str]) -> int:
-    return len(item[0].text)
+def _row_item(split: Split | None, item: tuple[Passage, str]) -> Iterator[SourcedPassage]:
+    """Yield a row, or the parts of its text: their offsets are unknown where that is itself a part of its source."""
+    row, source = item
+    if split is None:
+        yield SourcedPassage(row, source)
+        return
+    for part in _split_passages(row.text, split, row.id, row.title, source or row.id):
+        yield SourcedPassage(part.passage, source) if source else part
 
 
 def _article_item(split: Split | None, article: Article) -> Iterable[SourcedPassage]:
     document = read_article(article)
     return _document_passages(document, document.text, split)
-
-
-def _article_size(article: Article) -> int:
-    return len(article.wikitext)
 
 
 class _Text(NamedTuple):
@@ -278,12 +312,6 @@ def _document_passages(
         # A record of a JSONL file has no file of its own: its text is that of its passages.
         text = original or "\n".join(passage.text for passage in document.passages)
         yield from _split_passages(text, split, document.id, document.title, document.path, has_pages)
-
-
-def _split_row(row: Passage, source: str, split: Split) -> Iterator[SourcedPassage]:
-    """Yield the parts of a row's text. Offsets are in that text, and unknown where it is itself a part of its source."""
-    for part in _split_passages(row.text, split, row.id, row.title, source or row.id):
-        yield SourcedPassage(part.passage, source) if source else part
 
 
 def _split_passages(

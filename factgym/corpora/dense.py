@@ -294,7 +294,55 @@ def _pools_mean(model: Any) -> bool:
     return False
 
 
-class DenseIndex(Immutable):
+def load_faiss() -> Any:
+    """Import FAISS. Raises MissingExtraError."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MissingExtraError("index='dense'", "dense") from error
+    return faiss
+
+
+def best_positions(scores: Iterable[float], positions: Iterable[int], k: int) -> list[tuple[int, float]]:
+    """Return the best `k` (position, score), scores rounded, equal ones by position."""
+    rounded = ((-round(score, SCORE_DIGITS), position) for score, position in zip(scores, positions, strict=True))
+    return [(position, -score) for score, position in sorted(rounded)[:k]]
+
+
+class VectorIndex(Immutable):
+    """Search of the vectors of a corpus's passages by those of the queries; a blank query has no hits.
+
+    encoder: of the queries. first, stop: only these positions are searched.
+    """
+
+    def __init__(self, corpus: Corpus, encoder: Any, first: int = 0, stop: int | None = None) -> None:
+        self.range = (first, len(corpus) if stop is None else stop)
+        self._corpus, self._encoder, self._ids = corpus, encoder, corpus.ids
+        self._combiner = Combiner(self._search, 1, MAX_BATCH)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return at most `k` hits per query, best first; queries of threads that wait at the same time are one batch.
+
+        A batch is encoded at once and reads the vectors once.
+        """
+        check_request(queries, k)
+        return self._combiner.search(queries, k)
+
+    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
+        nonblank = [i for i, query in enumerate(queries) if query.strip()]
+        results: list[list[Hit]] = [[] for _ in queries]
+        if nonblank and len(range(*self.range)):
+            vectors = self._encoder.queries([queries[i] for i in nonblank])
+            for i, row in zip(nonblank, self.search_vectors(vectors, k), strict=True):
+                results[i] = [Hit(self._ids[position], score) for position, score in row]
+        return results
+
+    def search_vectors(self, queries: Any, k: int) -> list[list[tuple[int, float]]]:
+        """Return positions in the corpus and scores, at most `k` for each of the encoder's results, best first."""
+        raise NotImplementedError
+
+
+class DenseIndex(VectorIndex):
     """Inner-product search over passage vectors, exact. Build cost is that of encoding every passage once.
 
     Scores are rounded to `SCORE_DIGITS` decimals and equal ones fall in corpus order; every passage is a candidate,
@@ -304,14 +352,8 @@ class DenseIndex(Immutable):
 
     def __init__(self, passages: Iterable[Passage], encoder: Encoder, *, vectors: Vectors | None = None) -> None:
         """vectors: an earlier result of `encoder.passages` for the same passages, shape (passages, dimension)."""
-        self._corpus = Corpus.of(passages)
-        self._ids = self._corpus.ids
-        self._encoder = encoder
-        self._combiner = Combiner(self._search, 1, MAX_BATCH)
-        try:
-            import faiss
-        except ImportError as error:
-            raise MissingExtraError("index='dense'", "dense") from error
+        super().__init__(Corpus.of(passages), encoder)
+        faiss = load_faiss()
         self._faiss: Any = None
         if len(self._corpus):
             rows = encoder.passages(self._corpus) if vectors is None else vectors
@@ -328,26 +370,11 @@ class DenseIndex(Immutable):
         """The passage vectors in corpus order, shape (passages, dimension); None for an empty corpus."""
         return None if self._faiss is None else self._faiss.reconstruct_n(0, len(self._ids))
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; queries of threads that wait at the same time are one batch."""
-        check_request(queries, k)
-        return self._combiner.search(queries, k)
-
-    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
-        """Return the k nearest passages of each query by inner product; ties by position, a blank query has none."""
-        nonblank = [i for i, query in enumerate(queries) if query.strip()]
-        results: list[list[Hit]] = [[] for _ in queries]
-        if self._faiss is None or not nonblank:
-            return results
-        vectors = self._encoder.queries([queries[i] for i in nonblank])
+    def search_vectors(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
+        """Return positions in the corpus and scores, at most `k` for each row of `queries`; ties by position."""
         # Some hits more than requested: scores are rounded after the search, which may reorder those near the cut.
-        scores, rows = self._faiss.search(vectors, min(k + SPARE_HITS, len(self._ids)))
-        for i, query_scores, query_rows in zip(nonblank, scores, rows, strict=True):
-            rounded = zip(
-                (-round(float(score), SCORE_DIGITS) for score in query_scores), query_rows.tolist(), strict=True
-            )
-            results[i] = [Hit(self._ids[row], -score) for score, row in sorted(rounded)[:k]]
-        return results
+        scores, rows = self._faiss.search(queries, min(k + SPARE_HITS, len(self._ids)))
+        return [best_positions(*row, k) for row in zip(scores.tolist(), rows.tolist(), strict=True)]
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, preset and encoder (a local model folder counts by its content)."""

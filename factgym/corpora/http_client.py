@@ -7,7 +7,8 @@ import json
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from factgym.core.errors import ConfigError, FactgymError
@@ -66,6 +67,15 @@ def error_detail(answer: bytes) -> str:
     except (ValueError, RecursionError, AttributeError):
         return ""
     return f": {printable(detail)}" if isinstance(detail, str) else ""
+
+
+def parse_health(status: int, answer: bytes) -> Mapping[str, Any]:
+    """Return the object that `/health` answered, empty where the server has none."""
+    try:
+        health = json.loads(answer) if status == 200 else {}
+    except (ValueError, RecursionError):
+        health = {}
+    return health if isinstance(health, dict) else {}
 
 
 class HttpClient:

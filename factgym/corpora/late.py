@@ -28,11 +28,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.core.tasks import Immutable
-from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.dense import SCORE_DIGITS, SentenceModel, check_number
-from factgym.corpora.index import Hit, Index, IndexChoice, check_request, index_fingerprint
+from factgym.corpora.dense import SCORE_DIGITS, SentenceModel, VectorIndex, best_positions, check_number
+from factgym.corpora.index import Index, IndexChoice, index_fingerprint
 from factgym.corpora.rerank import DEPTH, RerankIndex, build_base, passage_text, readable
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.stored_dense import VectorFolder, check_encoder, has_vectors, open_vectors, stored_source
@@ -181,7 +179,7 @@ LATE = VectorFolder(
 )
 
 
-class LateIndex(Immutable):
+class LateIndex(VectorIndex):
     """Search by late interaction over all passages.
 
     vectors: of `LATE` in the corpus's folder; without them they are computed and held. first, stop: only these positions
@@ -198,10 +196,8 @@ class LateIndex(Immutable):
         first: int = 0,
         stop: int | None = None,
     ) -> None:
-        self._corpus, self._encoder = corpus, encoder
+        super().__init__(corpus, encoder, first, stop)
         self._vectors = _encode_all(corpus, encoder) if vectors is None else vectors
-        self.range = (first, len(corpus) if stop is None else stop)
-        self._combiner = Combiner(self._search, 1, _COMPARED)
 
     def __reduce__(self) -> tuple[Any, ...]:
         first, stop = self.range
@@ -213,33 +209,18 @@ class LateIndex(Immutable):
             raise ConfigError(f"the corpus has no token vectors: run `{LATE.command.format('CORPUS')}` first")
         return LateIndex(self._corpus, self._encoder, self._vectors, first=first, stop=stop)
 
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first, none for a blank one; the vectors are read once for a batch."""
-        check_request(queries, k)
-        return self._combiner.search(queries, k)
-
-    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
-        """Return the k best passages by MaxSim (ColBERT): single precision with a bound, then exact rescoring."""
-        nonblank = [i for i, query in enumerate(queries) if query.strip()]
-        results: list[list[Hit]] = [[] for _ in queries]
+    def search_vectors(self, queries: Sequence[Vectors], k: int) -> list[list[tuple[int, float]]]:
+        """Return positions and scores by MaxSim (ColBERT): single precision with a bound, then exact rescoring."""
         first, stop = self.range
-        if not nonblank or first == stop:
-            return results
-        vectors = self._encoder.queries([queries[i] for i in nonblank])
-        scores, errors = maxsim(vectors, self._vectors, first, stop)
-        for i, query, row, error in zip(nonblank, vectors, scores, errors, strict=True):
+        results = []
+        scores, errors = maxsim(queries, self._vectors, first, stop)
+        for query, row, error in zip(queries, scores, errors, strict=True):
             # Single precision finds every passage that can be among the first k, double precision orders them.
             lowest = np.partition(row, -k)[-k] if k < len(row) else -np.inf
             positions = (first + np.flatnonzero(row >= lowest - 2 * error - 10**-SCORE_DIGITS)).tolist()
-            exact = (
-                (-round(exact_maxsim(query, self._vectors.read(p, p + 1)[0]), SCORE_DIGITS), p) for p in positions
-            )
-            results[i] = [Hit(self._id_at(position), -score) for score, position in sorted(exact)[:k]]
+            exact = (exact_maxsim(query, self._vectors.read(p, p + 1)[0]) for p in positions)
+            results.append(best_positions(exact, positions, k))
         return results
-
-    def _id_at(self, position: int) -> str:
-        corpus = self._corpus
-        return corpus.id_at(position) if isinstance(corpus, StoredCorpus) else corpus.ids[position]
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus and model (a local model folder counts by its content)."""

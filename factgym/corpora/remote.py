@@ -20,9 +20,16 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import Immutable
 from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, printable, server_address
+from factgym.corpora.http_client import (
+    FIRST_CONTACT_SECONDS,
+    HttpClient,
+    error_detail,
+    parse_health,
+    printable,
+    server_address,
+)
 from factgym.corpora.index import Hit, check_request, index_fingerprint
-from factgym.corpora.retrieved import RetrievedCorpus, parse_health
+from factgym.corpora.retrieved import RetrievedCorpus
 
 TIMEOUT = 60.0
 """Seconds of silence after which a request counts as lost."""

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from factgym.core.errors import ConfigError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
-from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, POSTGRES, HttpClient, server_address
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, POSTGRES, HttpClient, parse_health, server_address
 
 MAX_PASSAGES = 100_000
 """Passages held at a time; those used longest ago go first."""
@@ -162,15 +162,6 @@ def read_health(url: str) -> Mapping[str, Any]:
         return health
     client = HttpClient(server_address(url), _TIMEOUT, "retrieval server", _START)
     return parse_health(*client.exchange("GET", "/health", None, FIRST_CONTACT_SECONDS))
-
-
-def parse_health(status: int, answer: bytes) -> Mapping[str, Any]:
-    """Return the object that `/health` answered, empty where the server has none."""
-    try:
-        health = json.loads(answer) if status == 200 else {}
-    except (ValueError, RecursionError):
-        health = {}
-    return health if isinstance(health, dict) else {}
 
 
 def parse_document(document: object) -> Passage | None:

@@ -18,10 +18,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import DataError
+from factgym.core.errors import DataError, MissingExtraError
 from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import ByteRange, detect_compression, read_chunks
-from factgym.corpora.columnar import read_table
 
 MAX_ROW_CHARS = 64_000_000
 """The longest line or entry; one file of SQuAD's form is one row, and its training set has 30 million characters."""
@@ -38,12 +37,17 @@ COLUMNAR = (".parquet", ".arrow")
 
 PACKED = (".gz", ".bz2", ".xz")
 
+_BATCH_ROWS = 1_000
+"""Rows of a table that are decoded at a time."""
+
 _SPACE = re.compile(r"\s*")
 
 Values = dict[str, Any]
 OnBytes = Callable[[bytes], None]
 OnBad = Callable[[DataError], None]
 """Takes the error of a row that is left out."""
+_Part = tuple[str, int | None, Callable[[], Iterable[Any]]]
+"""Name of a part of a table for errors, its rows where they are known, and a function that reads its record batches."""
 
 _JSON_TOKEN = re.compile(r'"(?:[^"\\\n]++|\\.)*+"|["\[\]{},]')
 _ENTRY_BREAK = re.compile(r"\}\s*,\s*\{")
@@ -123,7 +127,7 @@ def read_rows(
         formats = f"{', '.join(suffixes)} (or these with {', '.join(PACKED)})"
         raise DataError(f"{file}: the file name ends in none of {formats}. Convert or rename it.")
     if suffix in COLUMNAR:
-        return (Row(number, f"{file} row {number}", values) for number, values in read_table(file, suffix, on_bad))
+        return (Row(number, f"{file} row {number}", values) for number, values in _read_table(file, suffix, on_bad))
     chunks = _decoded_chunks(file, on_bytes, "strict" if on_bad is None else "surrogateescape")
     if suffix in (".csv", ".tsv"):
         return _table_rows(file, chunks, "\t" if suffix == ".tsv" else ",", on_bad)
@@ -496,3 +500,70 @@ def _table_fault(fields: list[str], columns: int, location: str) -> DataError | 
     if mark := next(filter(None, map(_UNDECODED.search, fields)), None):
         return _not_utf8(location, ord(mark[0]) - 0xDC00, mark.start() + 1)
     return None
+
+
+# Tables that pyarrow reads.
+
+
+def _read_table(file: Path, suffix: str, on_bad: OnBad | None) -> Iterator[tuple[int, Values]]:
+    """Yield the rows of a Parquet or Arrow file, numbered from 1, by batches.
+
+    on_bad: takes the errors of damaged row groups and batches, whose remaining rows are left out, and of a file that
+    cannot be opened; else they are raised. Raises MissingExtraError.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet  # used as pa.parquet
+    except ImportError as error:
+        raise MissingExtraError(f"{file.name}: reading {suffix} files", "export") from error
+    # pyarrow raises its own errors, and OSError, for damage; UnicodeDecodeError for text that is not UTF-8.
+    faults = (pa.ArrowException, OSError, UnicodeDecodeError)
+    number = 0
+
+    def report(name: str, error: Exception) -> None:
+        problem = f"{name}cannot be read after row {number} ({str(error)[:120]})"
+        fault = DataError(f"{file}: {problem}. Copy or download it again.")
+        if on_bad is None:
+            raise fault from None
+        on_bad(fault)
+
+    try:
+        parts = _parquet_parts(pa, file) if suffix == ".parquet" else _arrow_parts(pa, file)
+    except faults as error:
+        report("", error)
+        return
+    for name, size, batches in parts:
+        first = number
+        try:
+            for batch in batches():
+                for start in range(0, batch.num_rows, _BATCH_ROWS):
+                    for values in batch.slice(start, _BATCH_ROWS).to_pylist():
+                        number += 1
+                        yield number, values
+        except faults as error:
+            report(name, error)
+        number = number if size is None else first + size
+
+
+def _parquet_parts(pa: Any, file: Path) -> list[_Part]:
+    # Checksums of pages are verified where the writer left some.
+    table = pa.parquet.ParquetFile(file, page_checksum_verification=True)
+
+    def part(group: int) -> _Part:
+        rows = table.metadata.row_group(group).num_rows
+        return f"row group {group + 1} ", rows, lambda: table.iter_batches(_BATCH_ROWS, row_groups=[group])
+
+    return [part(group) for group in range(table.metadata.num_row_groups)]
+
+
+def _arrow_parts(pa: Any, file: Path) -> list[_Part]:
+    try:
+        stream = pa.ipc.open_stream(pa.memory_map(str(file)))
+    except pa.ArrowInvalid:
+        table = pa.ipc.open_file(pa.memory_map(str(file)))
+
+        def part(number: int) -> _Part:
+            return f"batch {number + 1} ", None, lambda: [table.get_batch(number)]
+
+        return [part(number) for number in range(table.num_record_batches)]
+    return [("", None, lambda: stream)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.core.tasks import Immutable
-from factgym.corpora.combiner import Combiner
+from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.dense import (
-    MAX_BATCH,
-    SCORE_DIGITS,
     SPARE_HITS,
     DenseIndex,
     Encoder,
     EncoderPreset,
+    VectorIndex,
     as_encoder,
+    best_positions,
     encoder_name,
+    load_faiss,
     resolve_encoder,
 )
 from factgym.corpora.device_search import CodeVectors, DeviceVectors, check_device
-from factgym.corpora.index import Hit, Index, check_request, index_fingerprint
+from factgym.corpora.index import Index, index_fingerprint
 from factgym.corpora.mapped_files import MappedFolder, is_mapped_folder
 from factgym.corpora.store import StoredCorpus
 
@@ -61,15 +60,6 @@ class VectorFolder(NamedTuple):
     file: str
     header: Callable[[int, int], bytes]
     command: str
-
-
-def load_faiss() -> Any:
-    """Import FAISS. Raises MissingExtraError."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MissingExtraError("index='dense'", "dense") from error
-    return faiss
 
 
 def faiss_header(count: int, dimension: int) -> bytes:
@@ -137,7 +127,7 @@ def open_approximate(corpus: StoredCorpus, vectors: MappedFolder) -> MappedFolde
     return folder
 
 
-class StoredDense(Immutable):
+class StoredDense(VectorIndex):
     """Inner-product search over the vectors of a `StoredCorpus`, which processes on a machine share.
 
     exact: compare every vector. By default the corpus's approximate index chooses candidates where it has one.
@@ -158,18 +148,17 @@ class StoredDense(Immutable):
         first: int = 0,
         stop: int | None = None,
     ) -> None:
+        super().__init__(corpus, encoder, first, stop)
         self.corpus, self.encoder, self.search_device = corpus, encoder, search_device
         self.exact = exact or bool(search_device)
         if search_device:
             check_device(search_device)
-        self.range = (first, len(corpus) if stop is None else stop)
         self.folder = open_vectors(corpus)
         check_encoder(self.folder, encoder.source, encoder.preset)
         self._approximate = None if self.exact else open_approximate(corpus, self.folder)
         self.dimension = int(self.folder.meta["dimension"])
         self._lock = threading.Lock()  # threads that search first do not all move the vectors
         self._on_device: DeviceVectors | None = None
-        self._combiner = Combiner(self._search, 1, MAX_BATCH)
 
     def _options(self) -> dict[str, Any]:
         return {"exact": self.exact, "search_device": self.search_device}
@@ -181,24 +170,6 @@ class StoredDense(Immutable):
     def shard(self, first: int, stop: int) -> StoredDense:
         """Return the search of the passages at positions `first` to `stop`."""
         return StoredDense(self.corpus, self.encoder, first=first, stop=stop, **self._options())
-
-    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
-        """Return at most `k` hits per query, best first; queries of threads that wait at the same time are one batch.
-
-        A batch is encoded at once and reads the vectors once.
-        """
-        check_request(queries, k)
-        return self._combiner.search(queries, k)
-
-    def _search(self, queries: list[str], k: int) -> list[list[Hit]]:
-        """Return the k nearest passages of each query; a blank query has none and is not encoded."""
-        nonblank = [i for i, query in enumerate(queries) if query.strip()]
-        results: list[list[Hit]] = [[] for _ in queries]
-        if nonblank:
-            vectors = self.encoder.queries([queries[i] for i in nonblank])
-            for i, row in zip(nonblank, self.search_vectors(vectors, k), strict=True):
-                results[i] = [Hit(self.corpus.id_at(position), score) for position, score in row]
-        return results
 
     def search_vectors(self, queries: Vectors, k: int) -> list[list[tuple[int, float]]]:
         """Return positions in the corpus and scores, at most `k` for each row of `queries`, best first."""
@@ -238,7 +209,7 @@ class StoredDense(Immutable):
         for query, row in zip(queries, candidates, strict=True):
             positions = np.unique(row[row >= 0])
             scores = self.rows[positions].astype(np.float64) @ query.astype(np.float64)
-            results.append(_best(scores, positions, k))
+            results.append(best_positions(scores.tolist(), positions.tolist(), k))
         return results
 
     @cached_property
@@ -264,15 +235,6 @@ class StoredDense(Immutable):
                 [dict(self._approximate.meta), self._approximate.records[INDEX].sha256]
             )
         return index_fingerprint("dense", settings, [self.corpus.fingerprint()])
-
-
-def _best(scores: NDArray[np.float64], positions: NDArray[np.int64], k: int) -> list[tuple[int, float]]:
-    """Return the best `k` (position, score), scores rounded, equal ones by position."""
-    rounded = (
-        (-round(score, SCORE_DIGITS), position)
-        for score, position in zip(scores.tolist(), positions.tolist(), strict=True)
-    )
-    return [(position, -score) for score, position in sorted(rounded)[:k]]
 
 
 class ScalarCodes:
@@ -315,7 +277,7 @@ class ScalarCodes:
 
     def _rescore(self, queries: Vectors, candidates: NDArray[np.int64], k: int) -> list[list[tuple[int, float]]]:
         return [
-            _best((self._codes[row] - 128.0) @ query.astype(np.float64), row, k)
+            best_positions(((self._codes[row] - 128.0) @ query.astype(np.float64)).tolist(), row.tolist(), k)
             for query, row in zip(queries, candidates, strict=True)
         ]
 

@@ -14,12 +14,11 @@ from killed_runs import kill_until_done, size_of
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora import store_chunks
-from factgym.corpora.build import build_corpus, iter_passages
+from factgym.corpora.build import Split, build_corpus, iter_passages
 from factgym.corpora.cooccurrence.sources import BadRecords
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.documents import iter_folder, read_folder
 from factgym.corpora.estimates import estimate_build
-from factgym.corpora.splitting import Split
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import BuildProgress, building_folder, write_corpus
 

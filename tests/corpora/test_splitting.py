@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.build import build_corpus
+from factgym.corpora.build import Split, build_corpus
 from factgym.corpora.sentences import sentences
-from factgym.corpora.splitting import Split
 
 TEXTS = st.text(st.sampled_from("ab .!\n\té"), max_size=80)
 

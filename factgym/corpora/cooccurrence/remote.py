@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from factgym.corpora.http_client import (
     HttpClient,
     ServerUnavailableError,
     error_detail,
+    parse_health,
     printable,
     server_address,
 )
@@ -93,7 +94,7 @@ class RemoteCounter(Immutable):
         self._lock = threading.Lock()
         window = min(retry_seconds, FIRST_CONTACT_SECONDS)
         status, answer = self._client.exchange("GET", "/health", None, window)
-        self._server = _description(status, answer)
+        self._server = _description(parse_health(status, answer))
         status, answer = self._post("the", window)
         if status != 200 or self._parse(status, answer) == REFUSED:
             raise ConfigError(
@@ -170,19 +171,14 @@ class RemoteCounter(Immutable):
         return partial(RemoteCounter, **self._options), (self.url,)
 
 
-def _description(status: int, answer: bytes) -> dict[str, Any]:
+def _description(health: Mapping[str, Any]) -> dict[str, Any]:
     """Return semantics, window and fingerprint out of `/health`; nothing where the server has none."""
-    try:
-        values = json.loads(answer) if status == 200 else {}
-    except (ValueError, RecursionError):
-        return {}
     description: dict[str, Any] = {}
-    if isinstance(values, dict):
-        for name, kinds in (("semantics", str), ("window", int), ("tokens", int), ("documents", int)):
-            value = values.get(name)
-            if isinstance(value, kinds) and len(str(value)) < 40:
-                description[name] = printable(value) if isinstance(value, str) else value
-        fingerprint = values.get("fingerprint")
-        if isinstance(fingerprint, str) and _FINGERPRINT.fullmatch(fingerprint):
-            description["fingerprint"] = fingerprint
+    for name, kinds in (("semantics", str), ("window", int), ("tokens", int), ("documents", int)):
+        value = health.get(name)
+        if isinstance(value, kinds) and len(str(value)) < 40:
+            description[name] = printable(value) if isinstance(value, str) else value
+    fingerprint = health.get("fingerprint")
+    if isinstance(fingerprint, str) and _FINGERPRINT.fullmatch(fingerprint):
+        description["fingerprint"] = fingerprint
     return description
