@@ -85,7 +85,7 @@ class NliModel:
 
     async def prepare(self) -> None:
         """Load the model. Raises ConfigError when it cannot be loaded, or its outputs say nothing about support."""
-        await asyncio.wrap_future(self._submit(self._load))
+        await asyncio.wrap_future(self._submit(self._load_lazily))
 
     def start(self, seed: int) -> NliPolicy:
         """Return the policy of one episode."""
@@ -123,13 +123,10 @@ class NliModel:
         self._submit(self._drain)
         return await asyncio.wrap_future(future)
 
-    def _submit(self, work: Callable[[], None]) -> Future[None]:
+    def _submit(self, work: Callable[[], Any]) -> Future[Any]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="factgym-nli")
         return self._thread.submit(work)
-
-    def _load(self) -> None:
-        self._load_lazily()
 
     def _load_lazily(self) -> PairScorer:
         if self._scorer is None:
