@@ -16,7 +16,7 @@ from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.training.recipes.stages import device_faults, load_model, save_model, table_rows
+from factgym.training.recipes.stages import device_faults, load_model, save_model, table_rows, trainer_arguments
 from factgym.training.replies import TokenSequence, episode_replies, padded
 from factgym.training.trainer import Dataset
 
@@ -57,24 +57,8 @@ class _Trl:
         return LocalModel(folder, **self.agent_settings)
 
     def _arguments(self, folder: Path, seed: int, **values: Any) -> dict[str, Any]:
-        import torch
-
-        gpu = torch.cuda.is_available()
-        return {
-            "output_dir": str(folder),
-            "per_device_train_batch_size": self.device_batch,
-            "learning_rate": self.learning_rate,
-            "lr_scheduler_type": "constant",
-            "save_strategy": "no",
-            "logging_steps": 1,
-            "report_to": "none",
-            "disable_tqdm": True,
-            "seed": seed,
-            "use_cpu": not gpu,
-            "bf16": gpu and torch.cuda.is_bf16_supported(),
-            "gradient_checkpointing": gpu,
-            **values,
-        }
+        shared = trainer_arguments(folder, self.device_batch, self.learning_rate, seed)
+        return {**shared, "lr_scheduler_type": "constant", "save_strategy": "no", **values}
 
     def _run(self, trainer: Any, loaded: Loaded, source: str, folder: Path, facts: Mapping[str, Any]) -> Model:
         """Train with the optimiser's state of the model before; save the model, that state and facts."""

@@ -161,9 +161,7 @@ def _memory_advice(stage: Stage) -> str:
 
 def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> Any:
     """The configuration of a TRL trainer. rows: of one step. Raises ConfigError for unknown or refused settings."""
-    import torch
-
-    stage, gpu = run.stage, torch.cuda.is_available()
+    stage = run.stage
     device_batch = min(stage.device_batch or rows, rows)
     if rows % device_batch:
         raise ConfigError(f"device_batch={device_batch} must divide the {rows} rows of a step")
@@ -172,22 +170,13 @@ def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> An
         names = [field.name for field in dataclasses.fields(config)]
         raise ConfigError(f"trl: {config.__name__} has no argument {unknown!r:.80}.{did_you_mean(unknown, names)}")
     settings = {
-        "output_dir": str(run.folder / CHECKPOINTS),
+        **trainer_arguments(run.folder / CHECKPOINTS, device_batch, stage.learning_rate, run.recipe.seed),
         "max_steps": stage.steps,
-        "per_device_train_batch_size": device_batch,
         "gradient_accumulation_steps": rows // device_batch,
-        "learning_rate": stage.learning_rate,
         "lr_scheduler_type": "constant_with_warmup" if stage.schedule == "constant" else stage.schedule,
         "warmup_steps": stage.warmup_steps,
-        "logging_steps": 1,
         "save_steps": stage.save_every,
         "save_total_limit": 2,
-        "report_to": "none",
-        "disable_tqdm": True,
-        "seed": run.recipe.seed,
-        "use_cpu": not gpu,
-        "bf16": gpu and torch.cuda.is_bf16_supported(),
-        "gradient_checkpointing": gpu,
         **values,
         **stage.trl,
     }
@@ -195,6 +184,25 @@ def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> An
         return config(**settings)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"TRL refuses the settings of a stage: {error}") from None
+
+
+def trainer_arguments(folder: Path, device_batch: int, learning_rate: float, seed: int) -> dict[str, Any]:
+    """The arguments that all configurations of TRL's trainers share here; on a GPU in 16 bits where it has them."""
+    import torch
+
+    gpu = torch.cuda.is_available()
+    return {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": device_batch,
+        "learning_rate": learning_rate,
+        "logging_steps": 1,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": seed,
+        "use_cpu": not gpu,
+        "bf16": gpu and torch.cuda.is_bf16_supported(),
+        "gradient_checkpointing": gpu,
+    }
 
 
 def _adapter(lora: Lora | None) -> Any:
