@@ -11,7 +11,7 @@ import argparse
 import math
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -116,6 +116,10 @@ def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
+def _mean(values: Iterable[float | None]) -> float | None:
+    return over_seeds([[value, None, None] for value in values])[0]
+
+
 def _scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     value, low, high = over_seeds([[row["reward"], row["low"], row["high"]] for row in rows])
     return {"reward": value, "low": low, "high": high}
@@ -126,20 +130,15 @@ def _split(splits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     scores: dict[str, Any] = {}
     for name, first in splits[0]["scores"].items():
         rows = [split["scores"][name] for split in splits]
-        components = {
-            key: over_seeds([[row["components"].get(key), None, None] for row in rows])[0]
-            for key in first["components"]
-        }
-        recall = {
-            key: over_seeds([[row["recall"].get(key), None, None] for row in rows])[0] for key in first["recall"]
-        }
         scores[name] = {
             **{key: first[key] for key in ("tasks", "episodes")},
             **_scores(rows),
             "by_seed": [_rounded(row["reward"]) for row in rows],
-            "accuracy": over_seeds([[row["accuracy"], None, None] for row in rows])[0],
-            "components": components,
-            "recall": recall,
+            "accuracy": _mean(row["accuracy"] for row in rows),
+            **{
+                table: {key: _mean(row[table].get(key) for row in rows) for key in first[table]}
+                for table in ("components", "recall")
+            },
         }
     differences = []
     for index, first in enumerate(splits[0]["differences"]):

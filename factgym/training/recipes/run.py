@@ -52,7 +52,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.paths import create_file
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
-from factgym.training.recipes.evaluation import evaluate, paired_differences
+from factgym.training.recipes.evaluation import SCORES, evaluate, paired_differences
 from factgym.training.recipes.recipe import (
     DpoStage,
     GrpoStage,
@@ -360,7 +360,7 @@ class _Training:
         validation = self.tasks.held_out(VALIDATION)
         if name == "start" and settings.every and validation is not None:
             jobs.append((VALIDATION, validation, settings.tasks))
-        if not jobs or all(self._evaluation(split, name).is_file() for split, _, _ in jobs):
+        if not jobs or all((self.folder / EVALUATIONS / split / name / SCORES).is_file() for split, _, _ in jobs):
             return
         with warnings.catch_warnings():  # a stage reports them
             warnings.simplefilter("ignore", UserWarning)
@@ -368,15 +368,12 @@ class _Training:
         for split, env, count in jobs:
             self._evaluate(loaded, env, split, count, name, number, step)
 
-    def _evaluation(self, split: str, name: str) -> Path:
-        return self.folder / EVALUATIONS / split / name / "scores.json"
-
     def _evaluate(
         self, loaded: Loaded, env: Env[Any], split: str, tasks: int, name: str, number: int, step: int
     ) -> None:
         self.progress.label = f"evaluation on {split}"
         folder = self.folder / EVALUATIONS / split / name
-        finished = (folder / "scores.json").is_file()
+        finished = (folder / SCORES).is_file()
         try:
             scores = evaluate(
                 loaded, env, folder, tasks, self.recipe.evaluation, self.recipe.seed, self._watch_episodes
@@ -429,9 +426,9 @@ class _Training:
         names = self._boundaries
         for split in (TEST, TRAIN):
             folders = [self.folder / EVALUATIONS / split / name for name in names]
-            if not all((folder / "scores.json").is_file() for folder in folders):
+            if not all((folder / SCORES).is_file() for folder in folders):
                 continue
-            scores = {name: read_json(folder / "scores.json") for name, folder in zip(names, folders, strict=True)}
+            scores = {name: read_json(folder / SCORES) for name, folder in zip(names, folders, strict=True)}
             pairs = list(pairwise(names))
             if len(names) > 2:
                 pairs.append((names[0], names[-1]))
