@@ -59,8 +59,8 @@ def train_command(
     values = read_recipe(Path(recipe)) if is_file else {"env": recipe, "stages": [{"kind": "sft"}, {"kind": "grpo"}]}
     if stages is not None:
         values["stages"] = [{"kind": kind.strip()} for kind in stages.split(",")]
-    changes = options.parse_settings(settings)
-    resolved = recipe_of(with_changes(values, {**_given(model=model, seed=seed), **changes}))
+    changes = options.parse_settings(None, model=model, seed=seed) | options.parse_settings(settings)
+    resolved = recipe_of(with_changes(values, changes))
     console = Console(highlight=False)
     console.print(recipe_toml(resolved), markup=False, soft_wrap=True)
     if dry_run:
@@ -93,10 +93,6 @@ def train_command(
             console.print(f"Stopped. The same command continues in {folder}", markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
     _print_result(console, result, folder)
-
-
-def _given(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 def _quiet() -> None:
