@@ -487,11 +487,6 @@ class _BuildDisplay(Display):
     def line(self) -> str:
         return format_progress(self.progress, time.monotonic() - self.started)
 
-    def render(self, line: str) -> Any:
-        from rich.text import Text
-
-        return Text(line)
-
 
 def format_progress(progress: Progress | None, seconds: float) -> str:
     """`reading 3/12 · 5,120,000 tokens · 8,000 documents · 1,280,000 tokens/s`."""

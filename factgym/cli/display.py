@@ -53,11 +53,13 @@ class Display(AbstractContextManager["Display"]):
         return None if self.progress is None else status(self.progress)
 
     def render(self, line: str) -> Any:
-        """The status for a terminal."""
+        """The status for a terminal: the text alone without a label."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.text import Text
 
+        if not self._label:
+            return Text(line)
         counters = self.progress
         bar = ProgressBar(max(counters.total, 1), counters.before + counters.done, width=40)
         return Group(Text(self._label, style="bold", no_wrap=True, overflow="ellipsis"), bar, Text(line))

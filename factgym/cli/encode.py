@@ -190,11 +190,6 @@ class _EncodeDisplay(Display):
             return f"loading the encoder, first passages · {time.monotonic() - self.started:.0f} s"
         return f"encoding {self.progress.done:,}/{self.progress.total:,} passages · {self._remaining():,.0f} s left"
 
-    def render(self, line: str) -> Any:
-        from rich.text import Text
-
-        return Text(line)
-
 
 def push(
     corpus: Annotated[
