@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from factgym.cli.audit import audit
+from factgym.cli.audit import audit, validate
 from factgym.cli.benchmark import benchmark
 from factgym.cli.check import check
 from factgym.cli.compare import compare, rescore, score
@@ -31,7 +31,6 @@ from factgym.cli.play import play
 from factgym.cli.runs import export, repair, report, view
 from factgym.cli.serve import serve_app
 from factgym.cli.train import train_command
-from factgym.cli.validate import validate
 from factgym.core.errors import FactgymError, error_line
 from factgym.core.paths import path_error
 
