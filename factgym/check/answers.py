@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from factgym.check.words import TABLES
 from factgym.core.errors import DataError
 from factgym.corpora.rows import Row, parse_object
 from factgym.corpora.sentences import sentences
@@ -21,15 +22,7 @@ MAX_CLAIM_CHARS = 4000
 """Limit of the published schema of a verdict; a longer sentence is cut there."""
 
 _REFERENCE = re.compile(r"\W*(?:see|cf\.?|compare|refer to) [^.;,]{1,40}\W*", re.I)
-_COURTESY = re.compile(
-    r"\W*(?:(?:i|we) (?:really )?hope (?:this|that|it|you)\b[^;:]*|(?:so,? |and )?(?:please )?(?:let me know|(?:feel free|do(?:n['’]t| not) hesitate) to (?:ask|reach|contact|let me)\b)[^;:]*"
-    r"|if you (?:have|need|want|would like)\b[^.;:]*\b(?:let me know|just ask|(?:feel free|do(?:n['’]t| not) hesitate) to (?:ask|reach|contact|let me))\b[^;:]*"
-    r"|i(?:['’]d| would| am|['’]m)? (?:be )?(?:happy|glad) to (?:help|assist|answer|explain|clarify)\b[^;:]*"
-    r"|(?:here|below) (?:is|are) (?:a|an|the|my|some) (?:[\w-]+ ){0,2}(?:summary|overview|comparison|list|breakdown|answer|explanation|outline|table|points)\b[^\d,;:]{0,80}:?"
-    r"|(?:sure|certainly|of course|absolutely|hello|hi|hey|thanks?|thank you|great question|good question|you['’]re welcome)"
-    r"(?: (?:there|thing|everyone|all|for asking|very much|so much))?)\W*",
-    re.I,
-)
+_COURTESY = re.compile(rf"\W*(?:{'|'.join(TABLES['courtesies'].strip().splitlines())})\W*", re.I)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*|\d[\d.,]*")
 _FENCE = re.compile(r"^(```+|~~~+)(.*)", re.MULTILINE)
 _HEADING = re.compile(r"\s*#{1,6}\s")

@@ -247,13 +247,13 @@ class _Sentence:
         return frozenset(certain | {i for i in likely if not (self.words[i].lower.endswith("s") and i + 1 in certain)})
 
     def _is_listed(self, index: int) -> bool:
-        """Whether a word ends a short member of a list of nouns: "trade names, service marks, or product names of"."""
+        """Whether a word ends a short phrase of nouns: "trade names, service marks, or", "except for paid accounts"."""
         is_last = index + 1 == len(self.words)
         if not is_last and "," not in self.gap(index + 1) and self.words[index + 1].lower not in ("and", "or", "of"):
             return False
-        for start in (index - 1, index - 2):
-            if start < 0 or not self.words[start].is_fact:
-                return False
+        for start in range(index - 1, max(index - 4, -1), -1):
+            if not self.words[start].is_fact:
+                return self.words[start].lower in PREPOSITIONS
             if "," in self.gap(start) or (start and self.words[start - 1].lower in ("and", "or")):
                 return True
         return False

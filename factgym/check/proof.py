@@ -21,7 +21,18 @@ from factgym.baselines.rules import rules
 from factgym.check.alignment import are_apart, excludes, is_taken, matches, plays, same_count, same_role
 from factgym.check.clauses import Clause, clauses_of
 from factgym.check.limits import DEONTIC, QUANTIFIED, conditions_of, conflicts, parity
-from factgym.check.words import AUXILIARIES, LIGHT, NEGATIONS, PRONOUNS, Word, lemmas, near, word_set, words_of
+from factgym.check.words import (
+    AUXILIARIES,
+    LIGHT,
+    NEGATIONS,
+    PRONOUNS,
+    SUBORDINATE,
+    Word,
+    lemmas,
+    near,
+    word_set,
+    words_of,
+)
 from factgym.datasets.claims import Status
 
 _GENERIC = word_set("generic")
@@ -32,6 +43,8 @@ _FORENAME = re.compile(r"[A-Z][\w.’'-]*\s$")
 _OWNERS = frozenset({"his", "her", "its", "their"})
 _PRONOUNS = frozenset({"he", "she", "it", "they", "him", "them"})
 _NO_LEAN = frozenset({"you", "your", "who", "which", "that", "this", "these"})
+_LINKS = SUBORDINATE - {"that", "as", "although", "though", "while", "whereas"}
+"""Words that tie a clause to another, so that one sentence has to say both."""
 _SEVERITY: Sequence[Status] = ("contradicted", "overclaim", "unsupported")
 
 _CANDIDATES = 12
@@ -74,7 +87,10 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
         reason = "Nothing in it can be held against a text."
         return Prediction(statement, "unsupported", (), without_full_stop(text), reason)
     nearest = _nearest(statement, evidence)
+    is_linked = len(clauses) > 1 and any(clause.opener in _LINKS for clause in clauses)
     outcomes = [_best(clause, text, nearest, evidence) for clause in clauses]
+    if is_linked and all(outcome.status == "supported" for outcome in outcomes):
+        outcomes = max(([_best(c, text, [n], evidence) for c in clauses] for n in nearest), key=_rank_of_all)
     failed = [outcome for outcome in outcomes if outcome.status != "supported"]
     sentences = tuple(dict.fromkeys(s for outcome in (failed[:1] or outcomes) for s in outcome.sentences))[:3]
     is_loose = len(failed) == 1 and failed[0].is_loose
@@ -83,6 +99,10 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     worst = min(failed, key=lambda outcome: _SEVERITY.index(outcome.status))
     span = text[worst.wrong.start : worst.wrong.end] if worst.wrong else without_full_stop(text)
     return Prediction(statement, worst.status, worst.sentences or sentences, span, worst.reason)
+
+
+def _rank_of_all(outcomes: Sequence[Outcome]) -> tuple[bool, float]:
+    return all(outcome.status == "supported" for outcome in outcomes), sum(outcome.share for outcome in outcomes)
 
 
 def facts_of(clause: Clause) -> list[Word]:
@@ -367,7 +387,7 @@ class _Comparison:
         if kind == "role":
             roles = {fact.role, other.role if other is not None else ""}
             is_single = len(self.missing) == 1 and fact.kind == "word" and not roles & _ORDER and self._is_unlimited()
-            is_swap = is_same_matter and fact.kind != "word" and len(self.missing) == 1
+            is_swap = is_same_matter and fact.kind != "word" and len(self.missing) == 1 and self._has_rival(fact)
             status: Status = "contradicted" if is_swap else "unsupported"
             reason = f"The text has “{word}” in another role."
             return Outcome(status, share, self._sentences, fact, reason, is_single and share >= _LOOSE_SHARE)
@@ -378,6 +398,12 @@ class _Comparison:
             reason = f"The text has “{self.sentence.text[other.start : other.end]}” there."
             return Outcome("contradicted", share, self._sentences, fact, reason)
         return Outcome("unsupported", share, self._sentences, fact, f"The text does not say “{word}”.")
+
+    def _has_rival(self, fact: Word) -> bool:
+        """Whether the text can have something else in the part of a fact: of a name no pronoun, which may mean it."""
+        part = plays(fact, self.claim)
+        is_named = any(word.kind == "name" and plays(word, self.clause) == part for word in self.available)
+        return fact.kind != "name" or is_named or not PRONOUNS & self.clause.function
 
     def _is_unlimited(self) -> bool:
         return next(self._faults(False), None) is None

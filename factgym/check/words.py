@@ -68,9 +68,12 @@ _TOKEN = re.compile(
     rf"|(?P<quantity>(?P<sign>[$€£]) ?(?P<amount>{_FIGURES})(?: ?(?P<scale>million|billion|trillion|thousand|bn|mn|[mk])\b)?"
     rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b))?"
     rf"|(?P<words>\b(?:{_NUMBER_WORDS})\b)(?: ?(?P<percent2>%|per ?cent\b|percent\b))?)"
-    r"|(?P<word>(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’][^\W\d_]+)*|[^\W_]+)",
+    r"|(?P<word>(?:it|he|she|that|there|here|what|who|where|how|let)(?=['’]s\b)"
+    r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+)",
     re.I,
 )
+_SHORT = {"ll": "will", "re": "are", "ve": "have", "d": "would", "m": "am", "s": "is"}
+"""What an apostrophe shortens: "we'll"."""
 COMPARED = frozenset({"more", "less", "fewer"})
 _STOP = re.compile(r"[.!?:;]\s*$")
 _MAX_WORDS = 400
@@ -80,18 +83,8 @@ _MORE, _LESS = (
     "less fewer earlier younger below lower under",
 )
 _OR_MORE = {**dict.fromkeys(_MORE.split(), "least"), **dict.fromkeys(_LESS.split(), "most")}
-_SCALE = {
-    "k": 1e3,
-    "thousand": 1e3,
-    "hundred": 100,
-    "dozen": 12,
-    "m": 1e6,
-    "mn": 1e6,
-    "million": 1e6,
-    "bn": 1e9,
-    "billion": 1e9,
-    "trillion": 1e12,
-}
+_SCALE = {"hundred": 100, "dozen": 12, "k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6, "bn": 1e9}
+_SCALE |= {"billion": 1e9, "trillion": 1e12}
 _BOUND = re.compile(
     r"(?:(?P<more>(?:more|greater|higher|longer|larger|older|later) than|over|above|exceed(?:s|ing|ed)?)|(?P<least>at least|(?:a )?minimum(?: of)?|no (?:less|fewer|earlier) than|not (?:less|fewer) than)"
     r"|(?P<fewer>(?:less|fewer|lower|shorter|smaller|younger|earlier) than|under|below)|(?P<most>at most|up to|no (?:more|later|longer|greater) than|not more than|(?:a )?maximum(?: of)?|within)"
@@ -240,6 +233,8 @@ def _quantity(text: str, match: re.Match[str]) -> Word:
 
 def _plain(match: re.Match[str], is_inside: bool) -> Word:
     lower = match[0].lower().replace("’", "'")
+    if lower in _SHORT and match.string[match.start() - 1 : match.start()] in ("'", "’"):
+        return Word(match.start(), match.end(), _SHORT[lower], "function")
     if lower in _RANKS:
         return Word(match.start(), match.end(), lower, "rank", value=(_RANKS[lower],), lemmas=frozenset({lower}))
     is_letter = (

@@ -273,6 +273,52 @@ def test_what_denies_or_limits_is_seen(document: str, claim: str, is_carried: bo
     assert (verdict(document, claim) == "supported") == is_carried
 
 
+_TRADE_NAMES = (
+    "This License does not grant permission to use the trade names, trademarks, service marks, or product names of the "
+    "Licensor, except as required for reasonable and customary use in describing the origin of the Work."
+)
+_BILLING = (
+    "We won’t bill you again once you cancel. You can access the billing page in the menu. Except for paid accounts, you "
+    "won’t be able to access your account once you cancel."
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "claim", "is_green"),
+    [
+        (_TRADE_NAMES, "The license grants permission to use the trade names of the Licensor.", False),
+        ("You may charge any price or no price for each copy.", "You may charge any price for each copy.", True),
+        ("You may charge any price or no price for each copy.", "You may not charge a price for each copy.", False),
+        ("There is little or no evidence of a cause.", "There is evidence of a cause.", False),
+        (_BILLING, "You can access your account once you cancel.", False),
+        (
+            "The GNU General Public License is published by the Foundation.",
+            "The GPL is published by the Foundation.",
+            True,
+        ),
+        ("The United Nations was founded in 1945.", "The WHO was founded in 1945.", False),
+        ("That's why we'll open the new library in May.", "The new library will open in May.", True),
+    ],
+)
+def test_what_answers_over_licences_and_policies_brought_up(document: str, claim: str, is_green: bool) -> None:
+    assert (verdict(document, claim) == "supported") == is_green
+
+
+def test_a_pronoun_in_the_part_of_a_name_is_no_other_name() -> None:
+    document = "That's why we guarantee 99.99% monthly uptime to teams on Basecamp Big."
+    assert verdict(document, "Basecamp guarantees 99.99% monthly uptime to teams on Basecamp Big.") == "unsupported"
+
+
+def test_courtesies_are_no_claims_and_hide_none() -> None:
+    courtesies = (
+        "I hope this helps!",
+        "Let me know if you have any questions.",
+        "Here is a short summary of the terms.",
+    )
+    claims = ("Here is a fact: the sky is green.", "I hope the office closes at 5.", "Feel free to park on the lawn.")
+    assert [split_text(text)[0][2] for text in (*courtesies, *claims)] == ["courtesy"] * 3 + [""] * 3
+
+
 def test_a_pronoun_stands_for_the_sentence_before() -> None:
     document = "Marie Curie was born in Warsaw. She won the Nobel Prize in Physics in 1903."
     assert verdict(document, "Marie Curie won the Nobel Prize in Physics in 1903.") == "supported"

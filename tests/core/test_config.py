@@ -108,13 +108,20 @@ def test_a_split_defaults_to_the_first_and_is_checked() -> None:
         FileConfig(split="tain")
 
 
-def test_the_path_of_the_data_is_its_own_or_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_of_the_data_is_its_own_or_that_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(DATA_VARIABLE, raising=False)
-    assert FileConfig(path="x").require_path("claims") == Path("x")
+    assert FileConfig(path=str(tmp_path)).require_path("claims") == tmp_path
     with pytest.raises(ConfigError, match=r"source=.files. needs claims: give its path .* or set FACTGYM_DATA"):
         FileConfig(source="files").require_path("claims")
-    monkeypatch.setenv(DATA_VARIABLE, "/data")
-    assert FileConfig(source="files").require_path("claims") == Path("/data")
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path))
+    assert FileConfig(source="files").require_path("claims") == tmp_path
+    with pytest.raises(ConfigError, match=r"path: .*none does not exist: name the file or folder"):
+        FileConfig(path=str(tmp_path / "none")).require_path("claims")
+    monkeypatch.setenv(DATA_VARIABLE, str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match=r"FACTGYM_DATA: .*none does not exist"):
+        FileConfig(source="files").require_path("claims")
 
 
 @dataclass(frozen=True)
