@@ -45,8 +45,7 @@ def split_claims(text: str) -> list[tuple[int, int]]:
 def split_text(text: str) -> list[tuple[int, int, str]]:
     """Return the ranges of the sentences of a text, each with the reason why it is no claim, empty for a claim.
 
-    No claims, as they state nothing that could be checked: Markdown headings, fenced code, questions, courtesies, single
-    words, marks.
+    No claims, as they state nothing to check: Markdown headings, fenced code, questions, courtesies, single words, marks.
     """
     hidden = list(_fenced_code(text))
     split = []

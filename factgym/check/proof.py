@@ -366,11 +366,12 @@ class _Comparison:
     # Outcomes
 
     def _flips(self) -> bool:
-        """Whether the claim denies the opposite of what the text says: "not allowed" for "prohibited"."""
-        if len(self.missing) != 1:
+        """Whether the claim denies the opposite of what the text says: "not allowed" for "prohibited"; of no attribute."""
+        if len(self.missing) != 1 or parity(self.claim) == parity(self.clause):
             return False
         fact, kind, _ = self.missing[0]
-        return kind == "other" and fact.kind == "word" and parity(self.claim) != parity(self.clause)
+        is_attribute = any(word.is_fact and word.start == fact.end + 1 for word in self.claim.tokens)
+        return kind == "other" and fact.kind == "word" and not is_attribute
 
     @property
     def _sentences(self) -> tuple[Sentence, ...]:

@@ -296,6 +296,12 @@ _BILLING = (
             "The GPL is published by the Foundation.",
             True,
         ),
+        (
+            "A sandbox can safely render untrusted templates.",
+            "A sandbox cannot safely render trusted templates.",
+            False,
+        ),
+        ("Smoking is prohibited in the hall.", "Smoking is not allowed in the hall.", True),
         ("The United Nations was founded in 1945.", "The WHO was founded in 1945.", False),
         ("That's why we'll open the new library in May.", "The new library will open in May.", True),
     ],
