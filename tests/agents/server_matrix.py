@@ -5,7 +5,8 @@
 Each line of `matrix/BEHAVIOUR.jsonl` is one record:
 
 - id: unique; "BEHAVIOUR-server-detail". server: its name in the guide's table. generation: version or API, free text.
-- source: public source of the wording or bytes: a URL, owner/repository#number, or owner/repository:path.
+- source: public source of the wording or bytes: owner/repository#number or owner/repository:path where it is to be read
+  as it is here; else a page of documentation, or where its wording is common, from which the record was written.
 - settings: of the endpoint, beyond `SETTINGS` below.
 - exchanges: the first one whose `when` holds answers a request; where none does, the script of `ScriptServer` plays.
   when: conditions on the request, all of which must hold; empty or absent holds always. See `CONDITIONS`.
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -226,7 +228,9 @@ def guide_table() -> str:
     head = f"| server | {' | '.join(COLUMNS.values())} |\n| --- |{' ---: |' * len(COLUMNS)}"
     rows = (f"| {server} | {' | '.join(str(counts[name][server] or '') for name in COLUMNS)} |" for server in servers)
     total = f"| all | {' | '.join(str(column.total() or '') for column in counts.values())} |"
-    return "\n".join([BEGIN, "", head, *rows, total, "", END])
+    followed = sum(re.match(r"[\w.-]+/[\w.-]+(?:#\d+|:)", entry["source"]) is None for entry in records())
+    note = f"{followed} of the {len(records())} were written from documentation, a standard or a wording that several projects quote."
+    return "\n".join([BEGIN, "", head, *rows, total, "", note, "", END])
 
 
 def write_guide() -> None:

@@ -32,6 +32,8 @@ _ASKED_NOUN = re.compile(r"\b(?:which|what) (\w+)", re.IGNORECASE)
 _STEM_LETTERS = 5
 _NAME_WEIGHT = 2.0
 _LINK_COST = 0.1
+MAX_PASSAGE = 100_000
+"""Characters of a passage that are read, far more than a search returns of one."""
 _BEAM_WIDTH, _MAX_CHAIN = 12, 4
 _AUXILIARY_VERBS = frozenset(listed("is are was were do does did has have had can could will would"))
 _KINDS = (
@@ -230,7 +232,8 @@ def _choices(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
-    """Analyse the sentences of a passage."""
+    """Analyse the sentences of a passage, of which the first 100,000 characters are read."""
+    text = text[:MAX_PASSAGE]
     title_stems = frozenset(_stems(title))
     entity_spans = entities(text, title)
     result = []
