@@ -142,16 +142,17 @@ def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
 
 
 def example_call(tools: Iterable[ToolSchema]) -> str:
-    """Return a call of the first tool that looks something up, as a policy writes it, or how a call is written.
+    """Return a call of the first tool that looks something up or asks, as a policy writes it, or how a call is written.
 
-    The call can be played as it stands: it changes nothing, and submits nothing.
+    The call can be played as it stands, and submits nothing.
     """
     for function in (tool["function"] for tool in tools):
         properties, required = function["parameters"].get("properties", {}), function["parameters"].get("required", ())
+        text = "Who said this, and when?" if "questions" in required else "opening hours"
         arguments = {
-            name: ["opening hours"] if "array" in schema_types(properties[name]) else "opening hours"
+            name: [text] if "array" in schema_types(properties[name]) else text
             for name in required
-            if name in ("query", "query_list", "queries")
+            if name in ("query", "query_list", "queries", "questions")
         }
         if arguments and len(arguments) == len(required):
             call = json.dumps({"name": function["name"], "arguments": arguments})

@@ -436,3 +436,9 @@ def test_long_answers_and_runs_of_marks_are_judged() -> None:
         assert judge(answer, ["1975"], "boundary") in ("bad", "na")
         judge(answer, ["1975"])
     assert not is_refusal("i dont know " * 100_000, "boundary")
+
+
+def test_a_gold_answer_of_marks_alone_is_judged() -> None:
+    """Found by random examples: an aside without a word."""
+    for rule in ("reference", "boundary"):
+        assert judge("0", ["(/)"], rule) in ("bad", "na")

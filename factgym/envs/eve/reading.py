@@ -32,8 +32,6 @@ _ASKED_NOUN = re.compile(r"\b(?:which|what) (\w+)", re.IGNORECASE)
 _STEM_LETTERS = 5
 _NAME_WEIGHT = 2.0
 _LINK_COST = 0.1
-MAX_PASSAGE = 100_000
-"""Characters of a passage that are read, far more than a search returns of one."""
 _BEAM_WIDTH, _MAX_CHAIN = 12, 4
 _AUXILIARY_VERBS = frozenset(listed("is are was were do does did has have had can could will would"))
 _KINDS = (
@@ -186,8 +184,7 @@ _GROUP_STEMS = {_prefix(word): _prefix(group.split()[0]) for group in _THESAURUS
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return the first letters of a word, or of the first word of its group in the thesaurus; numbers unchanged."""
-    prefix = _prefix(word)
-    return _GROUP_STEMS.get(prefix, prefix)
+    return _GROUP_STEMS.get(prefix := _prefix(word), prefix)
 
 
 def _stems(text: str) -> tuple[str, ...]:
@@ -233,7 +230,7 @@ def _choices(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
     """Analyse the sentences of a passage, of which the first 100,000 characters are read."""
-    text = text[:MAX_PASSAGE]
+    text = text[:100_000]
     title_stems = frozenset(_stems(title))
     entity_spans = entities(text, title)
     result = []
@@ -242,13 +239,12 @@ def read_passage(title: str, text: str) -> tuple[Sentence, ...]:
         words = _stems(text[start:end])
         word_starts = [match.start() for match in _WORD.finditer(text, start, end)]
         first = bisect_left(entity_spans, (start,), first)
-        stop = bisect_left(entity_spans, (end,), first)
         inside = tuple(
             Entity(
                 *(text[a:b], kind, frozenset(_stems(text[a:b])), bisect_left(word_starts, a)),
                 span=(a - start, b - start),
             )
-            for a, b, kind in entity_spans[first:stop]
+            for a, b, kind in entity_spans[first : bisect_left(entity_spans, (end,), first)]
             if b <= end
         )
         implied = (stem(word) for entity in inside for word in _IMPLIED_WORDS.get(entity.kind, ()))

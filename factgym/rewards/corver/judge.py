@@ -326,7 +326,7 @@ def _gold_parts(gold: str) -> frozenset[Words]:
     words = _split_gold(gold)
     texts = [_ASIDE.sub(" ", gold).partition(",")[0]]
     for aside in _ASIDE.findall(gold):
-        texts += (aside[0], f"{''.join(aside)} {words[-1]}")
+        texts += (aside[0], f"{''.join(aside)} {' '.join(words[-1:])}")
     parts = {tuple(_split_words(text)) for text in texts}
     parts.add(tuple(dropwhile(_FUNCTION_WORDS.__contains__, words)))
     if words and words[0].isdigit() and not any(word[0].isdigit() for word in words[1:]):
