@@ -240,7 +240,7 @@ def test_a_size_draws_documents_by_the_seed() -> None:
         ({"documents": ["adda"]}, "Did you mean 'ada'"),
         ({"documents": ["ada"], "size": 2}, "leave size out"),
         ({"hops": 0}, "hops should be at least 1"),
-        ({"hops": [1, 2]}, "hops has 2 entries for 0 documents"),
+        ({"hops": [1, 2]}, "hops has 2 entries for 0 documents: name as many documents"),
         ({"hops": []}, "hops has 0 entries for 0 documents"),
         ({"documents": ["ada"], "hops": [1, 2]}, "entries for 1 documents"),
         ({"documents": ["ada"], "task_types": ["fctual"]}, "Did you mean 'factual'"),

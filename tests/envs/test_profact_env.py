@@ -77,6 +77,14 @@ def test_a_call_of_another_stage_is_a_typed_error_with_a_hint(
     assert (env.stage, names(env)) == (stage, before)
 
 
+def test_the_hint_after_a_turn_without_a_call_can_be_played(path: str) -> None:
+    env = started(path)
+    observation, _, _, _, info = env.step("I think that this is right.")
+    assert info["error"] == "no_tool_call"
+    _, _, terminated, _, info = env.step(observation[observation.index("<tool_call>") :].partition(".\n")[0])
+    assert info["error"] is None and not terminated and names(env) == ["search", "answer"]
+
+
 def test_an_unknown_tool_is_not_called_one_of_another_stage(path: str) -> None:
     assert started(path).step(call("launch"))[4]["error"] == "unknown_tool"
 

@@ -173,7 +173,9 @@ class EveProposerConfig(EveConfig):
             raise ConfigError("documents are given: leave size out")
         for name, values in (("hops", self.hops), ("task_types", self.task_types)):
             if isinstance(values, (list, tuple)) and (self.documents is None or len(values) != len(self.documents)):
-                raise ConfigError(f"{name} has {len(values)} entries for {len(self.documents or ())} documents")
+                raise ConfigError(
+                    f"{name} has {len(values)} entries for {len(self.documents or ())} documents: name as many documents"
+                )
         if self.auxiliary_settings and self.auxiliary is None:
             raise ConfigError("auxiliary_settings are settings of an auxiliary: name one")
         self.rubric.check(PROPOSER_COMPONENTS, PROPOSER_GATES)

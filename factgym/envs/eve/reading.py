@@ -184,7 +184,8 @@ _GROUP_STEMS = {_prefix(word): _prefix(group.split()[0]) for group in _THESAURUS
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
     """Return the first letters of a word, or of the first word of its group in the thesaurus; numbers unchanged."""
-    return _GROUP_STEMS.get(prefix := _prefix(word), prefix)
+    prefix = _prefix(word)
+    return _GROUP_STEMS.get(prefix, prefix)
 
 
 def _stems(text: str) -> tuple[str, ...]:
