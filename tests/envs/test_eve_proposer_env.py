@@ -222,6 +222,12 @@ def test_the_documents_are_those_of_the_split_that_is_named(tmp_path: Path) -> N
     assert len(factgym.make("eve-proposer", source="nq", path=str(tmp_path), split="oracle").tasks) == 1
 
 
+def test_without_numbers_of_hops_they_are_drawn() -> None:
+    """An empty list is no list, as one of task types is; found by random examples."""
+    drawn = [[task.hops for task in factgym.make("eve-proposer", **config).tasks] for config in ({}, {"hops": []})]
+    assert drawn[0] == drawn[1] and len({*drawn[0]}) > 1
+
+
 def test_a_size_draws_documents_by_the_seed() -> None:
     def ids(**config: Any) -> list[str]:
         tasks = factgym.make("eve-proposer", corpus=CORPUS, **config).tasks
@@ -240,11 +246,10 @@ def test_a_size_draws_documents_by_the_seed() -> None:
         ({"documents": ["adda"]}, "Did you mean 'ada'"),
         ({"documents": ["ada"], "size": 2}, "leave size out"),
         ({"hops": 0}, "hops should be at least 1"),
-        ({"hops": [1, 2]}, "hops has 2 entries for 0 documents: name as many documents"),
-        ({"hops": []}, "hops has 0 entries for 0 documents"),
-        ({"documents": ["ada"], "hops": [1, 2]}, "entries for 1 documents"),
+        ({"hops": [1, 2]}, "hops has 2 entries, one for each of the documents, of which none are given"),
+        ({"documents": ["ada"], "hops": [1, 2]}, "of which 1 are given"),
         ({"documents": ["ada"], "task_types": ["fctual"]}, "Did you mean 'factual'"),
-        ({"task_types": ["factual"]}, "entries for 0 documents"),
+        ({"task_types": ["factual"]}, "of which none are given"),
         ({"n": 1}, "at least 2"),
         ({"m": 0}, "at least 1"),
         ({"reward": "dr-zer"}, "Did you mean 'dr-zero'"),

@@ -172,9 +172,10 @@ class EveProposerConfig(EveConfig):
         if self.documents and self.size is not None:
             raise ConfigError("documents are given: leave size out")
         for name, values in (("hops", self.hops), ("task_types", self.task_types)):
-            if isinstance(values, (list, tuple)) and (self.documents is None or len(values) != len(self.documents)):
+            if values and not isinstance(values, int) and len(values) != len(self.documents or ()):
+                count = "none" if self.documents is None else str(len(self.documents))
                 raise ConfigError(
-                    f"{name} has {len(values)} entries for {len(self.documents or ())} documents: name as many documents"
+                    f"{name} has {len(values)} entries, one for each of the documents, of which {count} are given"
                 )
         if self.auxiliary_settings and self.auxiliary is None:
             raise ConfigError("auxiliary_settings are settings of an auxiliary: name one")

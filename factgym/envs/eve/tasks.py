@@ -148,7 +148,7 @@ class ProposerTaskSet(ItemTaskSet[ProposerTask, EveProposerConfig]):
 
     def make(self, index: int) -> ProposerTask:
         config = self.config
-        if config.hops is not None:
+        if config.hops:
             hops = int(config.hops if isinstance(config.hops, int) else config.hops[index])
         else:
             rng = random.Random(f"factgym eve hops {config.seed} {index}")
