@@ -142,10 +142,7 @@ def sample_schema(schema: dict[str, Any], rng: np.random.Generator) -> Any:
 
 
 def example_call(tools: Iterable[ToolSchema]) -> str:
-    """Return a call of the first tool that looks something up or asks, as a policy writes it, or how a call is written.
-
-    The call can be played as it stands, and submits nothing.
-    """
+    """Return a call that can be played, of the first tool that looks something up or asks, or how a call is written."""
     for function in (tool["function"] for tool in tools):
         properties, required = function["parameters"].get("properties", {}), function["parameters"].get("required", ())
         text = "Who said this, and when?" if "questions" in required else "opening hours"
