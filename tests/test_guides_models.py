@@ -69,10 +69,10 @@ QUICK = {
     "factgym eval": "-n 2",
     "factgym evolve seva": "--rounds 1 --budget 4 --size 8 --material 8 --warm-up 0 --agent-set max_tokens=4",
     "factgym evolve eve": "--rounds 1 --iterations 1 --solver-iterations 1 --test 2 --size 60 --batch 6 --prompts 6"
-    " --rows 2 --samples 2 --group 2 -n 2 -m 1 --world miniature --hops 1 --env-set prompt=brief --env-set top_k=1"
+    " --rows 2 --samples 32 --group 2 -n 2 -m 1 --world miniature --hops 1 --env-set prompt=brief --env-set top_k=1"
     " --env-set max_turns=2 --proposer-set max_tokens=160 --solver-set max_tokens=16 --select all",
     f"factgym train {ROOT}/recipes/eve_proposer": f"{TUNING} --set model=scratch:30k --set stages.0.steps=400"
-    " --set stages.0.batch=4",  # it learns to write questions, valid or not
+    " --set stages.0.batch=4",  # it learns to write questions: of 32 a passage some are valid on any processor
     **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_solver")},
     **{f"python -m perf {name}": options for name, options in SMALL.items()},
     "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2"
