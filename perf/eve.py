@@ -23,7 +23,6 @@ import numpy as np
 from factgym.core.errors import DataError
 from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
 from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages
 from factgym.rewards.eve.proposal import (
@@ -36,6 +35,7 @@ from factgym.rewards.eve.proposal import (
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveScore, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import parse_proposal, parse_solution
+from factgym.text.sentences import sentences
 
 _ROLLOUTS = 512
 _BATCH = 256

@@ -215,8 +215,8 @@ def _document_subjects() -> Iterator[Subject]:
     yield Subject("document: checked Markdown", checked(".md"), markdown, FILES_LIMIT)
     yield Subject("document: checked text", checked(".txt"), ("factgym.corpora.plain_text",), FILES_LIMIT)
     yield Subject("document: place of a quote", located, ("factgym.check.documents",))
-    yield Subject("document: cut", lambda text: cut(text, 900), ("factgym.corpora.sentences",))
-    yield Subject("document: pack", lambda text: pack(text.split("\n"), 900), ("factgym.corpora.sentences",))
+    yield Subject("document: cut", lambda text: cut(text, 900), ("factgym.text.sentences",))
+    yield Subject("document: pack", lambda text: pack(text.split("\n"), 900), ("factgym.text.sentences",))
     yield Subject("document: unique names", names)
     for unit in ("words", "sentences"):
         yield Subject(f"split: {unit}", lambda text, unit=unit: Split(unit, 10, 2).ranges(text))

@@ -24,7 +24,7 @@ from factgym.benchmarks.profact.report import read_predictions
 from factgym.datasets.averitec import evidence_strings, read_fact_checks
 from factgym.rewards.profact import meteor as own
 from factgym.rewards.profact.meteor import best_matching, match_texts, meteor_prepared, prepare_tokens
-from factgym.rewards.profact.tokens import treebank_tokens
+from factgym.text.treebank import treebank_tokens
 
 _PAIRS, _SETS, _SET_SIZE = 500, 20, 5
 

@@ -33,7 +33,7 @@ from factgym.corpora.build import build_corpus
 from factgym.corpora.cooccurrence.engine import core_count, wait_for_kernels
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
-from factgym.corpora.text import query_terms
+from factgym.text.words import query_terms
 
 _WORDS_A_PASSAGE = 100
 _QUERY_WORDS = 8

@@ -1,4 +1,4 @@
-"""Builds the table of `factgym.rewards.profact.wordnet` from the files of WordNet 3.0.
+"""Builds the table of `factgym.text.wordnet` from the files of WordNet 3.0.
 
 python -m perf wordnet-table /usr/share/wordnet wordnet.tsv.gz
 """

@@ -18,9 +18,9 @@ from itertools import chain
 from typing import Any
 
 from factgym.corpora.corpus import Passage
-from factgym.corpora.numbers import ONES, TENS
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import STOP_WORDS
+from factgym.text.numbers import ONES, TENS
+from factgym.text.sentences import sentences
+from factgym.text.words import STOP_WORDS
 
 PHRASES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("phrases.toml").read_text("utf-8"))
 """Word lists, patterns and weights of the verifiers by table and name."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from factgym.baselines.evidence import PHRASES, Sentence, Statement, Token, alternatives
-from factgym.corpora.numbers import MONTHS
+from factgym.text.numbers import MONTHS
 
 Span = tuple[int, int]
 

@@ -20,7 +20,6 @@ from factgym.check.proof import prove
 from factgym.check.words import FUNCTION, words_of
 from factgym.core.policy import ScriptedAgent
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges
 from factgym.datasets.claims import final_verdict
 from factgym.envs.claimcheck.scripted import (
     EpisodeBrief,
@@ -33,9 +32,10 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.strategies import Draft
-from factgym.rewards.profact.wordnet import is_english
 from factgym.text.languages import atoms, language_of
+from factgym.text.sentences import passage_ranges
 from factgym.text.visible import INVISIBLE, visible
+from factgym.text.wordnet import is_english
 
 ENV = "claimcheck"
 """The environment whose episodes check claims."""

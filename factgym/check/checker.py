@@ -27,11 +27,11 @@ from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
 from factgym.core.untrusted import neutralise
 from factgym.corpora.corpus import Passage
-from factgym.corpora.text import find_quote
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, Status, Verdict, final_verdict
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
 from factgym.rewards.claimcheck.evidence import DEFAULT_RULES
+from factgym.text.folding import find_quote
 from factgym.text.languages import quotable_length
 from factgym.text.visible import source_range, visible
 from factgym.tools.evidence import PassageLibrary

@@ -28,7 +28,7 @@ from factgym.check.words import (
     word_set,
     words_of,
 )
-from factgym.rewards.profact.wordnet import bases
+from factgym.text.wordnet import bases
 
 _ASIDE = re.compile(r" ?\(([^()]*)\)|-LRB-(.*?)-RRB-")
 _APART = re.compile(r"\b(?:and|or|but)\b|[,;:]\s")

@@ -27,14 +27,14 @@ from factgym.core.errors import ConfigError, DataError
 from factgym.core.paths import is_file, is_folder
 from factgym.core.registry import spec
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote
 from factgym.datasets.base import Records, interleave
 from factgym.datasets.claims import ClaimExample, GoldClaim, Status
 from factgym.datasets.contractnli import ContractNliClaims
 from factgym.datasets.grounding import LabelledResponse, read_claims, read_responses
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
+from factgym.text.folding import find_quote
+from factgym.text.sentences import passage_ranges
 
 _BINARY: Mapping[Status, Status] = {"contradicted": "unsupported", "overclaim": "unsupported"}
 FOLDED: Mapping[str, Mapping[Status, Status]] = MappingProxyType(

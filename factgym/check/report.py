@@ -18,7 +18,7 @@ from factgym.check.answers import Answer, checked_answer
 from factgym.check.checker import CHECKED_STATUSES, DEFAULT_AGENT, CheckedAnswer, CheckedClaim, Checker
 from factgym.check.documents import CheckedDocuments
 from factgym.corpora.documents import Document, skipped_lines
-from factgym.corpora.text import find_quote
+from factgym.text.folding import find_quote
 
 _WIDTH = 110
 _MAX_SKIPPED = 1000

@@ -25,7 +25,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
-from factgym.corpora.text import query_terms, terms
+from factgym.text.words import query_terms, terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -52,11 +52,11 @@ from factgym.corpora.passage_files import (
 )
 from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.corpora.rows import OnBad
-from factgym.corpora.sentences import sentences
 from factgym.corpora.store import TEXT, VERSION, StoredCorpus, is_stored_corpus
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import Items, OnProgress, write_corpus
-from factgym.corpora.text import fold_with_offsets
+from factgym.text.folding import fold_with_offsets
+from factgym.text.sentences import sentences
 
 CACHE_VARIABLE = "FACTGYM_CACHE"
 """Environment variable with the folder of the cache, in place of the user's."""
@@ -109,7 +109,7 @@ class Split(NamedTuple):
     def ranges(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield the character ranges of passages, in order; a last window that is inside the one before is left out.
 
-        Words are what white space separates, sentences those of `factgym.corpora.sentences`.
+        Words are what white space separates, sentences those of `factgym.text.sentences`.
         """
         units = sentences(text) if self.unit == "sentences" else [match.span() for match in _WORD.finditer(text)]
         step = self.size - self.overlap

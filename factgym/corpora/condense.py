@@ -17,8 +17,8 @@ from typing import NamedTuple
 from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import share
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import query_terms, terms
+from factgym.text.sentences import sentences
+from factgym.text.words import query_terms, terms
 
 MAX_CHARS = 240
 """Default length of a snippet in characters, marks included; two ordinary sentences."""

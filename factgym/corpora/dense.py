@@ -29,7 +29,7 @@ from factgym.core.tasks import Immutable, shared
 from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
-from factgym.corpora.text import MAX_QUERY_CHARS
+from factgym.text.words import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -42,8 +42,8 @@ from factgym.corpora.extraction import (
 from factgym.corpora.http_client import printable
 from factgym.corpora.plain_text import Block, read_plain, title_case
 from factgym.corpora.rows import OnBad, parse_object, type_name
-from factgym.corpora.sentences import sentences
 from factgym.corpora.tables import text_lines
+from factgym.text.sentences import sentences
 
 _logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from factgym.corpora.index import Index, IndexChoice, index_fingerprint
 from factgym.corpora.rerank import DEPTH, RerankIndex, build_base, passage_text, readable
 from factgym.corpora.store import StoredCorpus
 from factgym.corpora.stored_dense import VectorFolder, check_encoder, has_vectors, open_vectors, stored_source
-from factgym.corpora.text import MAX_QUERY_CHARS
+from factgym.text.words import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,7 +26,7 @@ from factgym.corpora.index import (
     fingerprint_of,
     index_fingerprint,
 )
-from factgym.corpora.text import MAX_QUERY_CHARS
+from factgym.text.words import MAX_QUERY_CHARS
 
 HOPS = 2
 FACTS = 1

@@ -30,7 +30,7 @@ from factgym.corpora.index import (
     fingerprint_of,
     index_fingerprint,
 )
-from factgym.corpora.text import MAX_QUERY_CHARS
+from factgym.text.words import MAX_QUERY_CHARS
 
 MODEL = "cross-encoder/ms-marco-MiniLM-L6-v2"
 """The model that is loaded where none is named."""

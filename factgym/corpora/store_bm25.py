@@ -38,7 +38,7 @@ from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import Hit, check_request
 from factgym.corpora.mapped_files import equal_range, hash_key
 from factgym.corpora.store import ENCODING_ERRORS, StoredCorpus
-from factgym.corpora.text import query_terms
+from factgym.text.words import query_terms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -33,7 +33,6 @@ from factgym.core.tasks import Immutable, shared
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import index_fingerprint
 from factgym.corpora.rows import parse_line
-from factgym.corpora.sentences import sentences
 from factgym.corpora.web_pages import (
     MAX_PASSAGE_CHARS,
     MAX_URL_CHARS,
@@ -44,6 +43,7 @@ from factgym.corpora.web_pages import (
     windows,
 )
 from factgym.datasets.averitec import FactCheck, FactChecks, calendar_date, parse_claim_date
+from factgym.text.sentences import sentences
 
 MAX_LINE_BYTES = 16_000_000
 MAX_PASSAGES = 100_000

@@ -290,7 +290,7 @@ def _of_source(claim: str, source: str, status: Status, domain: str) -> ClaimExa
 
 
 def _lines(source: str) -> list[str]:
-    from factgym.corpora.sentences import sentences
+    from factgym.text.sentences import sentences
 
     return [source[start:end] for start, end in sentences(source)] or [source]
 

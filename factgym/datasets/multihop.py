@@ -28,9 +28,9 @@ from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.passage_files import Paragraph, TitleIds, pairs_of, paragraphs_of, title_of, with_metadata
 from factgym.corpora.rows import Row, read_rows, stem_of, type_name
-from factgym.corpora.text import find_quote
 from factgym.datasets.base import FrozenRecord, Records, check_benchmark, load_data_sets, locate_file
 from factgym.datasets.questions import ENTRIES_KEY, MAX_QUESTION_CHARS, Question, distinct_answers, question_layout
+from factgym.text.folding import find_quote
 
 BENCHMARKS = load_data_sets("multihop")
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from factgym.core.errors import ConfigError, DataError, did_you_mean
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document, read_folder
-from factgym.corpora.text import terms
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, final_verdict
 from factgym.generators.base import GeneratedSequence
 from factgym.generators.document_index import SPLITS, DocumentIndex
 from factgym.generators.document_plan import Draft, Drafter, Plan, Planner
 from factgym.generators.perturbations.rewording import compose_question
+from factgym.text.words import terms
 
 WINDOW = 12
 PASSAGES = 16

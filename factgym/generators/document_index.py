@@ -14,13 +14,14 @@ from functools import cached_property, lru_cache, partial
 
 from factgym.corpora.corpus import Passage
 from factgym.corpora.documents import Document
-from factgym.corpora.text import fold, terms
 from factgym.generators.perturbations.additions import can_join
 from factgym.generators.perturbations.adjuncts import CLAUSE_KINDS, find_clause
 from factgym.generators.perturbations.clauses import find_sentences
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt
 from factgym.generators.perturbations.entities import find_parties
 from factgym.generators.perturbations.operator import Statement
+from factgym.text.folding import fold
+from factgym.text.words import terms
 
 OPERATORS_VERSION = 7
 """Part of every fingerprint; goes up whenever an operator, a rewording or the choice of sentences changes."""

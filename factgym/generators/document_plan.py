@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, Status, Verdict
 from factgym.generators.document_index import DocumentIndex
 from factgym.generators.perturbations.additions import JOINED
@@ -28,6 +27,7 @@ from factgym.generators.perturbations.adjuncts import PARAPHRASES
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
 from factgym.generators.perturbations.grammar import Cues, strip_full_stop
 from factgym.generators.perturbations.rewording import name_source, reword
+from factgym.text.words import terms
 
 _CUES = Cues("document_claims")
 

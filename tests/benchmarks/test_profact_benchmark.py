@@ -24,7 +24,7 @@ from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.datasets.averitec import LABELS, FactChecks, read_fact_checks
 from factgym.rewards.profact.meteor import match_texts
 from factgym.rewards.profact.stages import CUTOFFS
-from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens, word_tokens
+from factgym.text.treebank import nltk_tokens, sentences, treebank_tokens, word_tokens
 
 Json = dict[str, Any]
 

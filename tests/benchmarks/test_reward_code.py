@@ -66,7 +66,7 @@ def test_what_decides_a_reward_is_hashed_and_agents_strategies_and_rendering_are
     sources = reward_sources(factgym.make("profact"))
     assert "def label_priors" in sources["factgym.envs.profact.prior"]
     assert "def fit_logistic" in sources["factgym.baselines.fitting"]
-    assert "def value_terms" in sources["factgym.corpora.numbers"]
+    assert "def value_terms" in sources["factgym.text.numbers"]
     assert "def read_fact_checks" not in sources["factgym.datasets.averitec"]
     families = ("agents", "strategies", "scripted", "gold_agents")
     for env_id in ENVS:
@@ -74,8 +74,8 @@ def test_what_decides_a_reward_is_hashed_and_agents_strategies_and_rendering_are
         assert not [name for name in names if name.startswith(("factgym.core", "factgym.tools", "factgym.generators"))]
         assert not [name for name in names if name.rpartition(".")[2] in families]
     assert [*reward_files(sources)] == [
-        "factgym.rewards.profact/sentence_words.toml",
-        "factgym.rewards.profact/wordnet.tsv.gz",
+        "factgym.text/sentence_words.toml",
+        "factgym.text/wordnet.tsv.gz",
     ]
 
 
@@ -89,7 +89,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "utf-8",
     )
     (folder / "helpers.py").write_text(
-        "from functools import cache\nfrom factgym.corpora.text import fold as folded\n\nUNIT = 1\n\n\n"
+        "from functools import cache\nfrom factgym.text.folding import fold as folded\n\nUNIT = 1\n\n\n"
         "@cache\ndef worth(count):\n    return count * UNIT * len(folded('a'))\n\n\ndef other():\n    return UNIT + 1\n",
         "utf-8",
     )

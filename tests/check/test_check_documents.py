@@ -11,7 +11,7 @@ from public_data import find_data_dir
 
 from factgym.check.documents import CheckedDocuments, FileText
 from factgym.core.errors import DataError
-from factgym.corpora.sentences import sentences
+from factgym.text.sentences import sentences
 
 WORDS = re.compile(r"[^\W_]+")
 

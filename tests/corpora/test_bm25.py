@@ -28,8 +28,9 @@ from factgym.corpora.bm25 import Bm25sIndex, RankBm25Index, SmallBM25, passage_t
 from factgym.corpora.condense import condense, passage_sentences, query_weights
 from factgym.corpora.corpus import Passage
 from factgym.corpora.index import Hit
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import fold, terms
+from factgym.text.folding import fold
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 ENGINES = [SmallBM25, Bm25sIndex]
 WORDS = ["refund", "days", "vendor", "audit", "leave", "notice", "the", "30", "4.2"]

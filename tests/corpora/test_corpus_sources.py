@@ -23,8 +23,8 @@ from factgym.corpora.documents import read_folder
 from factgym.corpora.extraction import Extractor, ReadingBudget, read_file
 from factgym.corpora.index import build_index
 from factgym.corpora.store import StoredCorpus
-from factgym.corpora.text import fold
 from factgym.datasets.evidence import FolderStore
+from factgym.text.folding import fold
 
 SENTENCES = ("Refunds are paid within thirty days of the return.", "Annual plans renew on the first of March.")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.corpora.numbers import parse_number, value_terms
-from factgym.corpora.text import terms
+from factgym.text.numbers import parse_number, value_terms
+from factgym.text.words import terms
 
 WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import Split, build_corpus
-from factgym.corpora.sentences import sentences
+from factgym.text.sentences import sentences
 
 TEXTS = st.text(st.sampled_from("ab .!\n\té"), max_size=80)
 

@@ -32,7 +32,7 @@ from factgym.corpora.store import StoredCorpus, is_stored_corpus
 from factgym.corpora.store_bm25 import StoredBm25, kernels_module
 from factgym.corpora.store_chunks import SourcedPassage
 from factgym.corpora.store_writer import write_corpus
-from factgym.corpora.text import terms
+from factgym.text.words import terms
 
 DRAW = random.Random("store")
 WORDS = [f"{stem}{number}" for number in range(60) for stem in ("rent", "größe", "日本", "x.")]

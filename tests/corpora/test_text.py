@@ -13,18 +13,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from factgym.corpora import text as text_module
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import (
-    MAX_QUERY_TERMS,
-    STOP_WORDS,
-    find_quote,
-    fold,
-    fold_with_offsets,
-    plain_marks,
-    query_terms,
-    terms,
-)
+from factgym.text import folding
+from factgym.text import words as words_module
+from factgym.text.folding import find_quote, fold, fold_with_offsets, plain_marks
+from factgym.text.sentences import sentences
+from factgym.text.words import MAX_QUERY_TERMS, STOP_WORDS, query_terms, terms
 
 # Letters with loose accents, ligatures, conjoining and compatibility Hangul, half-width kana with sound marks, an
 # Indic vowel sign in two parts, spaces of several kinds, a letter that becomes 18, and a lone surrogate.
@@ -72,7 +65,7 @@ def test_find_quote_agrees_with_folded_search(text: str, start: int, length: int
     covered = text[span[0] : span[1]]
     assert fold(quote) in fold(covered)
     # A mark belongs to the character before it that it normalises with, even to white space.
-    assert not covered[0].isspace() or not text_module._starts_unit(fold(quote)[0])
+    assert not covered[0].isspace() or not folding._starts_unit(fold(quote)[0])
     assert not covered[-1].isspace()
 
 
@@ -120,14 +113,14 @@ def test_no_character_that_composes_backwards_starts_a_unit() -> None:
     seconds = {chr(int(pair[1], 16)) for pair in pairs if len(pair) == 2}
     seconds |= {chr(code) for code in range(0x1161, 0x1176)} | {chr(code) for code in range(0x11A8, 0x11C3)}
     assert len(seconds) > 80
-    assert not [char for char in sorted(seconds) if text_module._starts_unit(char)]
+    assert not [char for char in sorted(seconds) if folding._starts_unit(char)]
 
 
 def test_every_combining_mark_is_seen_in_a_long_run() -> None:
     for code in range(sys.maxunicode + 1):
         char = chr(code)
         if unicodedata.combining(unicodedata.normalize("NFKD", char)[0]):
-            assert text_module._MARK_RUN.fullmatch(char * 32), hex(code)
+            assert folding._MARK_RUN.fullmatch(char * 32), hex(code)
 
 
 @pytest.mark.parametrize("pair", ["\u0301\u0316", "\u0301\uff9e", "\u0327\u0344"])
@@ -252,12 +245,12 @@ def test_terms(text: str, expected: list[str]) -> None:
 @given(st.text(alphabet="aB_ 19.,’“é\x00-\n²…\xa0", max_size=30))
 def test_both_ways_of_terms_agree(text: str) -> None:
     normal = unicodedata.normalize("NFKC", text).lower()
-    words = [word.replace(",", "") for word in text_module._WORD.findall(normal)]
+    words = [word.replace(",", "") for word in words_module._WORD.findall(normal)]
     assert terms(text) == [word for word in words if word not in STOP_WORDS]
 
 
 def test_queries_are_bounded() -> None:
     assert len(query_terms("refund " * 100_000)) == MAX_QUERY_TERMS
-    assert query_terms("x" * 10_000_000) == ["x" * text_module.MAX_QUERY_CHARS]
+    assert query_terms("x" * 10_000_000) == ["x" * words_module.MAX_QUERY_CHARS]
     shuffled = [f"w{i}" for i in random.Random(1).sample(range(1000), 400)]
     assert query_terms(" ".join(shuffled)) == shuffled[:MAX_QUERY_TERMS]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.text import fold
 from factgym.datasets.attribution import (
     ATTRIBUTABLE,
     BENCHMARKS,
@@ -23,6 +22,7 @@ from factgym.datasets.attribution import (
     read_benchmark,
     stratified,
 )
+from factgym.text.folding import fold
 
 COUNTS = {
     # benchmark, file: (claims, attributable ones); sizes as INDEX.md of the data states them

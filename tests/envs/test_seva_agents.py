@@ -14,10 +14,10 @@ import factgym
 from factgym.agents.rollout.engine import play_many
 from factgym.agents.rollout.jobs import task_order
 from factgym.core.env import Env
-from factgym.corpora.text import find_quote
 from factgym.datasets.attribution import BENCHMARKS
 from factgym.envs.seva.agents import AGENTS, parse_brief, split_claim
 from factgym.rewards.seva.output import NOT_FOUND, VERDICT_SCHEMA
+from factgym.text.folding import find_quote
 
 VERBATIM = ("oracle", "teacher", "nli", "lexical", "random", "sure", "always-attributable", "always-not")
 

@@ -18,12 +18,12 @@ from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.strategies import Example
 from factgym.corpora.documents import Document, read_folder
-from factgym.corpora.text import terms
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.document_claims import MAX_DECOY_COVERAGE, DocumentClaims, coverage
 from factgym.generators.document_index import SIMILARITY, SPLITS, DocumentIndex, split_sentences
 from factgym.generators.perturbations.corruptions import OPERATORS
 from factgym.generators.perturbations.rewording import compose_question
+from factgym.text.words import terms
 
 LEAVE = """# Leave policy
 

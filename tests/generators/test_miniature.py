@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import VERDICTS, ClaimExample, final_verdict
 from factgym.generators.miniature import MiniatureClaims, is_name_of
+from factgym.text.sentences import sentences
 
 SPLITS = ("train", "validation", "test")
 CONDITION = r"((?: for \w+)?(?: in \w+)?)\.$"

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.corpora.documents import read_folder
-from factgym.corpora.numbers import parse_number
 from factgym.generators.document_index import DocumentIndex
 from factgym.generators.perturbations.additions import can_join
 from factgym.generators.perturbations.adjuncts import drop_item, drop_limit, drop_purpose
@@ -34,6 +33,7 @@ from factgym.generators.perturbations.modals import rephrase_modal
 from factgym.generators.perturbations.numbers import spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
+from factgym.text.numbers import parse_number
 
 FOLDERS = [
     ("policies_basecamp", "*.md"),

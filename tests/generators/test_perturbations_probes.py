@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.text import fold
 from factgym.datasets.attribution import ATTRIBUTABLE, ERROR_TYPES, NOT_ATTRIBUTABLE, AttributionClaim, read_benchmark
 from factgym.generators.perturbations.grammar import main_verb, split_claim
 from factgym.generators.perturbations.names import Pool, find_names
@@ -24,6 +23,7 @@ from factgym.generators.perturbations.probes import (
     strategies_for,
     survey_strategies,
 )
+from factgym.text.folding import fold
 
 
 def claim_item(id, claim, source, label=ATTRIBUTABLE, error_type=None):

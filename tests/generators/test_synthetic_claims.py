@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, final_verdict
 from factgym.generators.invented_names import organisation
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
@@ -23,6 +22,7 @@ from factgym.generators.synthetic.facts import Quantity
 from factgym.generators.synthetic.grammar import number_words
 from factgym.generators.synthetic.lexicon import DOMAINS, load_domain
 from factgym.generators.synthetic.scenario import Scenario
+from factgym.text.sentences import sentences
 from tests.generators import claim_statistics
 from tests.generators.claim_labels import judge
 

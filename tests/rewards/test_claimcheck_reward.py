@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 import factgym
 from factgym.core.errors import ConfigError
 from factgym.corpora.corpus import Passage
-from factgym.corpora.text import fold
 from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim, GoldFact
 from factgym.rewards.claimcheck.evidence import QuoteRules
 from factgym.rewards.claimcheck.gold import gold_of
@@ -38,6 +37,7 @@ from factgym.rewards.claimcheck.scoring import (
     span_credits,
 )
 from factgym.rewards.rubric import Rubric
+from factgym.text.folding import fold
 
 VENDOR_E1 = "Vendors may begin onboarding only after the security questionnaire is approved."
 VENDOR_E2 = "Once procurement confirms the vendor record, vendors must act within 2 business days."

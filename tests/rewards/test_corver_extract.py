@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.rewards.corver.extraction import RuleExtractor, cached_extractor, find_extractor
 from factgym.rewards.corver.model_extractor import ModelExtractor, read_triplets
-from factgym.rewards.corver.tagging import JOINERS, LEXICON, MONTHS, ROLES
 from factgym.rewards.corver.triplets import PRONOUNS, Extractor, Triplet, build_query
+from factgym.text.tagging import JOINERS, LEXICON, MONTHS, ROLES
 from tests.rewards.corver_paper import CASES, FIGURE_7, TableExtractor
 
 

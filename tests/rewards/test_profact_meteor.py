@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.meteor import (
     MeteorSettings,
     WordCache,
@@ -29,8 +28,9 @@ from factgym.rewards.profact.meteor import (
     prepare_tokens,
 )
 from factgym.rewards.profact.stages import comparison_strings
-from factgym.rewards.profact.tokens import nltk_tokens, sentences, treebank_tokens, word_tokens
-from factgym.rewards.profact.wordnet import synonyms
+from factgym.text.stems import porter_stem
+from factgym.text.treebank import nltk_tokens, sentences, treebank_tokens, word_tokens
+from factgym.text.wordnet import synonyms
 from perf.meteor import measure_meteor
 from perf.wordnet_table import build_table
 
@@ -388,16 +388,14 @@ def test_any_tokens_as_nltk(text: str) -> None:
 
 
 def table() -> bytes:
-    return gzip.decompress(resources.files("factgym.rewards.profact").joinpath("wordnet.tsv.gz").read_bytes())
+    return gzip.decompress(resources.files("factgym.text").joinpath("wordnet.tsv.gz").read_bytes())
 
 
 def test_the_table_is_sorted_and_whole() -> None:
     keys = [line.partition(b"\t")[0] for line in table().split(b"\n") if line]
     assert keys == sorted(set(keys))
     assert len(keys) == 91_033
-    assert (
-        "any purpose and without" in resources.files("factgym.rewards.profact").joinpath("WORDNET-LICENSE").read_text()
-    )
+    assert "any purpose and without" in resources.files("factgym.text").joinpath("WORDNET-LICENSE").read_text()
 
 
 def test_the_table_follows_from_the_files_of_wordnet() -> None:

@@ -30,7 +30,6 @@ from seva_outputs import (
 )
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.text import STOP_WORDS
 from factgym.rewards.seva.output import (
     ERROR_TYPES,
     JUDGMENTS,
@@ -53,6 +52,7 @@ from factgym.rewards.seva.scoring import (
     format_score,
     score_output,
 )
+from factgym.text.words import STOP_WORDS
 
 
 def components(data, gold=NEGATIVE, **options):

@@ -11,9 +11,10 @@ from typing import Any
 from factgym.agents.judges.base import Case, Judge, Judgement
 from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, JudgePrompt
 from factgym.core.errors import ConfigError
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import fold, terms
 from factgym.rewards.answer_matching import normalise_answer
+from factgym.text.folding import fold
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 
 class _FallbackJudge(Judge):

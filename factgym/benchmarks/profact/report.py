@@ -45,7 +45,7 @@ from factgym.corpora.rows import Row, read_rows
 from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, Label, evidence_strings
 from factgym.rewards.profact.meteor import MAX_PREDICTIONS, match_texts
 from factgym.rewards.profact.stages import CUTOFFS, averitec_correct, comparison_strings
-from factgym.rewards.profact.tokens import Tokenize, word_tokens
+from factgym.text.treebank import Tokenize, word_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The code that decides an environment's reward: what a certificate hashes, and what an attacker reads.
 
 Whole modules are the environment's classes and all that they import of `factgym.rewards`. Of other modules only the
-definitions count that those use, and what these use in turn, so that a certificate outlives unrelated changes: text
-folding, numbers and sentences of `factgym.corpora`, labels of `factgym.datasets`, fitting of `factgym.baselines`, and the
+definitions count that those use, and what these use in turn, so that a certificate outlives unrelated changes: those
+of `factgym.text` and `factgym.corpora`, labels of `factgym.datasets`, fitting of `factgym.baselines`, and the
 environment's own package (its settings, its task sets, a prior of the labels). The core and the tools are left out, and so
 is what task sets read or generate: tasks have hashes of their own.
 """
@@ -25,7 +25,7 @@ from factgym.core.env import Env
 
 _REWARDS = "factgym.rewards."
 _FITTING = "factgym.baselines."
-_SHARED = (_FITTING, "factgym.corpora.", "factgym.datasets.")
+_SHARED = (_FITTING, "factgym.corpora.", "factgym.datasets.", "factgym.text.")
 
 
 def reward_sources(env: Env[Any]) -> dict[str, str]:

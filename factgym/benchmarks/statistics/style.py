@@ -14,7 +14,8 @@ from functools import cache
 from importlib import resources
 from types import MappingProxyType
 
-from factgym.corpora.text import fold, terms
+from factgym.text.folding import fold
+from factgym.text.words import terms
 
 COPY = 0.8
 """From this share of copied content words up, a claim counts as copied from its source."""

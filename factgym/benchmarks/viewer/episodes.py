@@ -20,7 +20,7 @@ from factgym.benchmarks.records import (
 )
 from factgym.benchmarks.viewer.eve import card, documents_of, quote_marks, span_range, triple_of, triple_row
 from factgym.benchmarks.viewer.transcript import Mark, marked_pieces, quote_span, steps_of
-from factgym.corpora.text import find_quote
+from factgym.text.folding import find_quote
 
 COLUMNS = (
     *("task", "sample", "gold", "verdict", "reward", "turns", "state", "cause", "tokens", "seconds"),

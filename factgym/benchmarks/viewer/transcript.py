@@ -12,7 +12,7 @@ from typing import Any
 from factgym.benchmarks.costs import SECOND_KINDS, TOKEN_KINDS
 from factgym.benchmarks.records import items, members, number, numbers, text_form
 from factgym.core.untrusted import neutralise
-from factgym.corpora.text import find_quote, plain_marks
+from factgym.text.folding import find_quote, plain_marks
 
 Step = dict[str, Any]
 

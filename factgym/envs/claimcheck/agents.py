@@ -24,7 +24,6 @@ from factgym.baselines.evidence import (
 from factgym.core.policy import Role, ScriptedAgent
 from factgym.core.strategies import StrategySpace
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS
 from factgym.datasets.claims import Verdict as Label
 from factgym.envs.claimcheck.gold_agents import play_mini_teacher, play_oracle, play_teacher
@@ -52,6 +51,7 @@ from factgym.envs.claimcheck.strategies import (
     play_strategy,
 )
 from factgym.envs.scripted import agent_table
+from factgym.text.sentences import sentences
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv

@@ -22,10 +22,10 @@ from factgym.core.episode import RewardReport, SpanCredit
 from factgym.core.messages import Message
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.untrusted import delimited, neutralise
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS, Status, Verdict
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTask, ClaimTaskSet
 from factgym.rewards.claimcheck.scoring import NO_SUBMISSION, RUBRICS, score_submission, span_credits
+from factgym.text.sentences import sentences
 from factgym.tools.evidence import MAX_ID_CHARS, EvidenceState, list_passages, read, search
 from factgym.tools.toolbox import Toolbox, tool
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from factgym.baselines.evidence import build_evidence, names_in_question, parse_statement
 from factgym.baselines.nli import predict_entailment, without_evidence
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges
 from factgym.datasets.claims import GoldClaim, GoldFact, final_verdict
 from factgym.envs.claimcheck.scripted import (
     LIST_CALL,
@@ -35,6 +34,7 @@ from factgym.envs.claimcheck.scripted import (
 from factgym.envs.claimcheck.tasks import ClaimTask
 from factgym.rewards.claimcheck.evidence import QuoteRules
 from factgym.rewards.claimcheck.gold import ClaimGold
+from factgym.text.sentences import passage_ranges
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv

@@ -23,9 +23,9 @@ from factgym.baselines.premise import terms_of
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, Status
 from factgym.envs.scripted import call_text, user_text
+from factgym.text.sentences import sentences
 
 Call = dict[str, Any]
 """A tool call: `{"name": …, "arguments": …}`."""

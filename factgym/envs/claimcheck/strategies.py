@@ -25,7 +25,6 @@ from factgym.baselines.nli import Verifier, predict_entailment, without_evidence
 from factgym.core.policy import Policy
 from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
 from factgym.datasets.claims import STATUSES, VERDICTS, final_verdict
 from factgym.envs.claimcheck.gold_agents import MAX_QUOTES
 from factgym.envs.claimcheck.scripted import (
@@ -47,6 +46,7 @@ from factgym.envs.claimcheck.scripted import (
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
 from factgym.envs.claimcheck.verifiers import differences, embedding, human_labels, lexical, numbers
+from factgym.text.sentences import sentences
 
 MAX_ENTRIES = 16
 """Limit of the published schema."""

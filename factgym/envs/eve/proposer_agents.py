@@ -30,8 +30,6 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import terms
 from factgym.envs.eve.proposer import EveProposerEnv
 from factgym.envs.eve.reading import CUT_MARK, SolverPrompt, parse_solver_prompt, read_passage, search_call
 from factgym.envs.eve.tools import proposal_blocks
@@ -39,6 +37,8 @@ from factgym.envs.scripted import StartAgent, agent_table, user_text
 from factgym.generators.named_entities import entities
 from factgym.rewards.eve.proposal import is_leak, is_valid
 from factgym.rewards.eve.spans import Proposal
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 _HOPS = re.compile(r"\nHops: (\d+)(?:\nKind of question: .*)?\Z")
 _MIN_SENTENCE_WORDS, _MAX_SENTENCE_WORDS, _MAX_ANSWER_WORDS = 5, 60, 5

@@ -16,11 +16,11 @@ from itertools import pairwise
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.untrusted import read_blocks
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import STOP_WORDS
 from factgym.envs.scripted import call_text, observations, user_text
 from factgym.generators.named_entities import entities
 from factgym.generators.synthetic.grammar import listed
+from factgym.text.sentences import sentences
+from factgym.text.words import STOP_WORDS
 
 CUT_MARK = re.compile(r"… \[cut: \d+ more tokens\]\Z")
 _TURNS_LEFT = re.compile(r"\(turns left: (\d+)\)")

@@ -23,7 +23,6 @@ from factgym.core.untrusted import neutralise
 from factgym.corpora.condense import best_facts, query_weights
 from factgym.corpora.corpus import Passage
 from factgym.corpora.multi_hop import with_facts
-from factgym.corpora.sentences import sentences
 from factgym.envs.eve.reading import (
     Candidate,
     Chain,
@@ -44,6 +43,7 @@ from factgym.envs.scripted import FixedReply, StartAgent, agent_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer, find_span
+from factgym.text.sentences import sentences
 
 UNKNOWN = "unknown"
 TO_THE_GRADER = (

@@ -15,8 +15,6 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import terms
 from factgym.envs.eve.proposer_agents import (
     Draft,
     ExtractiveProposer,
@@ -31,6 +29,8 @@ from factgym.envs.eve.tools import answer_blocks
 from factgym.envs.scripted import call_text
 from factgym.generators.named_entities import entities
 from factgym.rewards.eve.spans import contains_answer
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.untrusted import read_blocks
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import terms
 from factgym.datasets.averitec import (
     CONFLICTING,
     LABELS,
@@ -40,6 +38,8 @@ from factgym.envs.scripted import StartAgent, agent_table, call_text, observatio
 from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import is_grounded, match_gains
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 _PAIR = re.compile(r"^\d+\. (.*)\n   (.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"^Stage: search\. Question \d+ of \d+: (.*)$", re.MULTILINE)

@@ -9,8 +9,6 @@ from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import terms
 from factgym.datasets.averitec import LABELS, NO_ANSWER
 from factgym.envs.profact.agents import (
     BOILERPLATE,
@@ -27,6 +25,8 @@ from factgym.envs.profact.agents import (
     statement_question,
 )
 from factgym.envs.profact.tasks import ProFactTask
+from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 _JUSTIFICATION = "This follows from the answers."
 _SHORTCUTS = ("words", "names", "lengths", "overlap", "memorised", "prior")

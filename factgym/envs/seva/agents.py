@@ -39,11 +39,11 @@ from factgym.baselines.semantics import compare_quantities, modality_conflict, m
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.untrusted import read_blocks
 from factgym.corpora.corpus import Passage
-from factgym.corpora.text import terms
 from factgym.envs.scripted import agent_table, user_text
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
 from factgym.rewards.seva.grounding import nearest_sentences
 from factgym.rewards.seva.output import ERROR_TYPES, LABELS, NOT_FOUND
+from factgym.text.words import terms
 
 if TYPE_CHECKING:
     from factgym.envs.seva.env import SevaEnv

@@ -15,7 +15,6 @@ from factgym.core.errors import ToolError, did_you_mean
 from factgym.core.messages import Message, ToolSchema, message_text
 from factgym.core.prompts import fill, prompt, prompt_hash
 from factgym.core.untrusted import delimited, neutralise
-from factgym.corpora.sentences import sentences
 from factgym.envs.seva.submission import (
     IMPLICIT,
     SUBMIT,
@@ -31,6 +30,7 @@ from factgym.envs.seva.tasks import SevaConfig, SevaTask, SevaTaskSet
 from factgym.rewards.seva.output import ERROR_TYPES, FIELDS, JUDGMENTS, LABELS, NOT_FOUND, STATUSES, output_of
 from factgym.rewards.seva.rubrics import RUBRICS, span_credits
 from factgym.rewards.seva.scoring import DEFAULT_RULES, GROUNDED_COMPONENTS, SevaScore, score_output
+from factgym.text.sentences import sentences
 
 _PACKAGE = "factgym.envs.seva"
 _MAX_NAME_CHARS = 80

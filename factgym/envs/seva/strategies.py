@@ -17,7 +17,6 @@ from factgym.baselines.evidence import Evidence, parse_statement, without_full_s
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
-from factgym.corpora.text import terms
 from factgym.envs.scripted import call_text
 from factgym.envs.seva.agents import (
     MIN_SPAN,
@@ -41,6 +40,7 @@ from factgym.envs.seva.agents import (
 from factgym.envs.seva.fitted import Judge, honest_judge, task_example
 from factgym.envs.seva.submission import SUBMIT
 from factgym.rewards.seva.output import NOT_FOUND
+from factgym.text.words import terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from factgym.corpora.text import terms
 from factgym.generators.perturbations.clauses import find_condition, find_exception, is_full_sentence
 from factgym.generators.perturbations.grammar import (
     FUNCTION_WORDS,
@@ -26,6 +25,7 @@ from factgym.generators.perturbations.modals import rephrase_modal
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.rewording import move_clause
 from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.words import terms
 
 _CUES = Cues("adjuncts")
 

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property, lru_cache
 
-from factgym.corpora.text import fold, terms
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import BEFORE_NAMES, Cues, contains_words, word_set
 from factgym.generators.synthetic.grammar import listed
+from factgym.text.folding import fold
+from factgym.text.words import terms
 
 _CUES = Cues("checks")
 

@@ -12,12 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from factgym.corpora.numbers import parse_number
 from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import MONTH, Cues, Span, in_main_clause, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
 from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words, word_list
+from factgym.text.numbers import parse_number
 
 _CUES = Cues("numbers")
 

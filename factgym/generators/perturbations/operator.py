@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from factgym.corpora.text import terms
 from factgym.generators.perturbations.grammar import Span, Verb, contains_words, main_verb
 from factgym.generators.perturbations.names import Name, Pool, find_names
+from factgym.text.words import terms
 
 NEGATED = re.compile(r"\b(?:not|no|never|none|nobody|nothing|nor|neither|without|cannot)\b|n['’]t\b", re.I)
 """A statement that denies something: with another name or number it may follow from its source."""

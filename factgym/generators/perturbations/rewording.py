@@ -12,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import Callable
 
-from factgym.corpora.text import terms
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.clauses import find_condition
 from factgym.generators.perturbations.grammar import (
@@ -27,6 +26,7 @@ from factgym.generators.perturbations.grammar import (
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
 from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.words import terms
 
 _CUES = Cues("rewording")
 

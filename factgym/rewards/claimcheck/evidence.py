@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_folded, find_quote, fold, plain_marks
 from factgym.datasets.claims import GoldFact
 from factgym.rewards.claimcheck.gold import ClaimGold, Range, merge_ranges
+from factgym.text.folding import find_folded, find_quote, fold, plain_marks
+from factgym.text.sentences import passage_ranges
 
 TextOf = Callable[[str], str | None]
 """The text of a passage by id, None for an unknown id."""

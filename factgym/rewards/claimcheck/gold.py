@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from factgym.corpora.bm25 import SmallBM25
 from factgym.corpora.corpus import Passage
-from factgym.corpora.sentences import passage_ranges
 from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact
+from factgym.text.sentences import passage_ranges
 
 Range = tuple[int, int]
 """Start and end, in characters."""

@@ -59,8 +59,6 @@ from typing import Any, NamedTuple
 from factgym.core.episode import SpanCredit
 from factgym.core.messages import Message, message_text
 from factgym.core.strict_json import in_json
-from factgym.corpora.numbers import fold_values, value_terms
-from factgym.corpora.text import STOP_WORDS, find_quote, fold, plain_marks, terms
 from factgym.datasets.claims import STATUSES, final_verdict
 from factgym.rewards.claimcheck.evidence import (
     DEFAULT_RULES,
@@ -76,10 +74,13 @@ from factgym.rewards.claimcheck.evidence import (
     read_entries,
 )
 from factgym.rewards.claimcheck.gold import ClaimGold, Range, merge_ranges
-from factgym.rewards.corver.tagging import LEXICON
-from factgym.rewards.porter import porter_stem
-from factgym.rewards.profact.wordnet import is_english
 from factgym.rewards.rubric import Rubric
+from factgym.text.folding import find_quote, fold, plain_marks
+from factgym.text.numbers import fold_values, value_terms
+from factgym.text.stems import porter_stem
+from factgym.text.tagging import LEXICON
+from factgym.text.wordnet import is_english
+from factgym.text.words import STOP_WORDS, terms
 
 COMPONENTS = (
     *("json", "verdict", "evidence", "quote", "coverage", "span", "guard"),

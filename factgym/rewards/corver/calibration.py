@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from factgym.core.errors import DataError
-from factgym.corpora.sentences import sentences
 from factgym.rewards.corver.rubrics import DEFAULT_RULES
 from factgym.rewards.corver.triplets import Extractor, Query, build_query
+from factgym.text.sentences import sentences
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

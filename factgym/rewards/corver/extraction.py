@@ -30,7 +30,8 @@ from typing import Any
 
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.rewards.corver.model_extractor import ModelExtractor
-from factgym.rewards.corver.tagging import (
+from factgym.rewards.corver.triplets import PRONOUNS, Extractor, Triplet
+from factgym.text.tagging import (
     ADV,
     AUX,
     BE,
@@ -54,7 +55,6 @@ from factgym.rewards.corver.tagging import (
     chunk,
     tokenize,
 )
-from factgym.rewards.corver.triplets import PRONOUNS, Extractor, Triplet
 
 VERSION = 2
 """Version of the rules, raised when their results change."""

@@ -36,8 +36,8 @@ from itertools import dropwhile
 from typing import Literal
 
 from factgym.rewards.corver.rubrics import DEFAULT_RULES, CorverRules, JudgeRule
-from factgym.rewards.corver.tagging import ADV, AUX, BE, DET, GERUND, LEXICON, MONTHS, PREP, PRON, VERB, WH, WORDS
 from factgym.rewards.corver.triplets import STOP_WORDS
+from factgym.text.tagging import ADV, AUX, BE, DET, GERUND, LEXICON, MONTHS, PREP, PRON, VERB, WH, WORDS
 
 Label = Literal["good", "bad", "na"]
 Words = tuple[str, ...]

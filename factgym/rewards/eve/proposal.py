@@ -29,7 +29,6 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from factgym.core.errors import ConfigError
-from factgym.corpora.text import terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules, EveScore
@@ -43,6 +42,7 @@ from factgym.rewards.eve.spans import (
     locate_evidence,
     span_json,
 )
+from factgym.text.words import terms
 
 # Format
 

@@ -3,7 +3,7 @@
     <think>…</think> <question>Who …?</question> <answer>Ada</answer> <evidence>Ada wrote …</evidence>
 
 Of several blocks of one name the last counts, as in Dr. Zero's published reward. "Verbatim" is the package's one
-definition (`factgym.corpora.text.find_quote`): equal after Unicode NFKC and white-space folding; a keyboard's quotation
+definition (`factgym.text.folding.find_quote`): equal after Unicode NFKC and white-space folding; a keyboard's quotation
 marks and hyphens stand for typographic ones (`plain_marks`), as models write them. A found span is the document's own
 slice, never the policy's spelling of it: this slice is shown to a verifier and kept in a data set.
 """
@@ -17,12 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from factgym.corpora.sentences import passage_ranges
-from factgym.corpora.text import find_quote, plain_marks, terms
 from factgym.datasets.multihop import Evidence
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveRules
-from factgym.rewards.porter import porter_stem
+from factgym.text.folding import find_quote, plain_marks
+from factgym.text.sentences import passage_ranges
+from factgym.text.stems import porter_stem
+from factgym.text.words import terms
 
 Range = tuple[int, int]
 """A character range [start, end)."""

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from factgym.core.errors import DataError
-from factgym.rewards.porter import porter_stem
-from factgym.rewards.profact.tokens import Tokenize, word_tokens
-from factgym.rewards.profact.wordnet import synonyms
+from factgym.text.stems import porter_stem
+from factgym.text.treebank import Tokenize, word_tokens
+from factgym.text.wordnet import synonyms
 
 _CACHED_TEXTS, _CACHED_TEXT_CHARS, _CACHED_PAIRS = 1 << 11, 2_000, 1 << 12
 _CACHED_WORDS, _CACHED_WORD_CHARS = 1 << 16, 64

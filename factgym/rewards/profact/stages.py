@@ -21,10 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from factgym.core.errors import DataError, did_you_mean
-from factgym.corpora.numbers import value_terms
-from factgym.corpora.sentences import sentences
 from factgym.datasets.averitec import LABELS, NO_ANSWER, NOT_ENOUGH
-from factgym.rewards.porter import porter_stem
 from factgym.rewards.profact.meteor import (
     MAX_PREDICTIONS,
     Match,
@@ -34,8 +31,11 @@ from factgym.rewards.profact.meteor import (
     match_texts,
     meteor_matrix,
 )
-from factgym.rewards.profact.tokens import Tokenize, word_tokens
 from factgym.rewards.rubric import Rubric
+from factgym.text.numbers import value_terms
+from factgym.text.sentences import sentences
+from factgym.text.stems import porter_stem
+from factgym.text.treebank import Tokenize, word_tokens
 
 COMPONENTS = ("question", "qa", "verdict", "new_question", "grounded_qa", "informed_verdict")
 """Components of every score, the paper's first: 0 to 1 each, but the last, which is -1 to 2."""
@@ -180,7 +180,7 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, clai
     the answer adds to its question:
 
     - None (a bare yes or no): a text of the evidence must hold `MIN_TOPIC_SHARE` of the question's terms.
-    - Numbers and dates must all occur in the evidence, as values (`factgym.corpora.numbers`).
+    - Numbers and dates must all occur in the evidence, as values (`factgym.text.numbers`).
     - At least half of all, and one, must occur in the evidence.
     - Of an answer that repeats its question with one more term, one sentence must hold both, and so state it.
     - Beyond `MAX_FREE_TERMS` the answer must share a word with the question or the claim, and one more for every

@@ -37,9 +37,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from factgym.corpora.sentences import sentences
-from factgym.corpora.text import STOP_WORDS, fold
 from factgym.rewards.seva.output import JUDGMENTS, LABELS, NOT_FOUND, STATUSES, Label, SevaOutput, text_in
+from factgym.text.folding import fold
+from factgym.text.sentences import sentences
+from factgym.text.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from factgym.rewards.seva.scoring import SevaRules

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.corpus import Passage
-from factgym.corpora.text import terms
+from factgym.text.words import terms
 
 if TYPE_CHECKING:
     from factgym.corpora.dense import Encoder

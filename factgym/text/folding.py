@@ -1,13 +1,9 @@
-"""Text of documents: folding for verbatim quote checks, and the analyser that every lexical index shares.
+"""Folding of a text for verbatim quote checks, with offsets that lead back to the text.
 
 A quote counts when it occurs verbatim in a passage after Unicode NFKC and white-space folding, nothing looser
 (ClaimCheck's quote reward), so `fold` is the one definition of "verbatim" in the package; a reward that forgives a
-keyboard's quotation marks and hyphens applies `plain_marks` to both texts first. `terms` is the BM25
-analyser. Deliberately absent: case folding, other punctuation folding and edit distance in quotes; stemming in `terms`
-(a stemmer conflates exactly what a claim check must keep apart, "terminate" and "termination for cause", and keeps
-a ranking from being checked against a scorer of three lines).
-
-Everything here is linear in the text, also where the text is hostile.
+keyboard's quotation marks and hyphens applies `plain_marks` to both texts first. Deliberately absent: case folding, other
+punctuation folding and edit distance. Everything here is linear in the text, also where the text is hostile.
 """
 
 from __future__ import annotations
@@ -18,41 +14,17 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import groupby
 
-from factgym.text.languages import UNSPACED
 from factgym.text.visible import INVISIBLE, LINE_END_HYPHEN
 
-MAX_QUERY_CHARS = 16_384
-"""Characters of a query that are read; the rest is ignored."""
-
-MAX_QUERY_TERMS = 256
-"""Terms of a query that are scored, its first ones; far beyond any honest question, and a bound on a hostile one."""
-
-_STOP = (
-    "a an and are as at be been but by did do does for from had has have he her his how i if in into is it its me my"
-    " of on or our s she so such t that the their them then there these they this those to was we were what when"
-    " where which who whom whose why will with you your"
-)
-STOP_WORDS = frozenset(_STOP.split())
-"""Function and question words that `terms` drops; negations, quantifiers and modals (no, all, may, must) carry facts."""
-
-_WORD = re.compile(r"\w++(?:(?<=\d)[.,](?=\d)\w++)*+")
-_GROUPED_NUMBER = re.compile(r"[0-9][.,][0-9]")
-_GROUPING = re.compile(r"(?<=[0-9])[.,](?=[0-9])")
-_TYPOGRAPHIC = "’‘“”–—…•\xa0"
 _PLAIN_MARKS = (
     *((mark, "'") for mark in "‘’‚‛′"),
     *((mark, '"') for mark in "“”„‟″"),
     *((mark, "-") for mark in "‐‑‒–—―−"),
 )
-_DECIMAL_POINT = "\x00"
-_ASCII_WORDS = {ord(c): c.lower() if c.isalnum() or c == "_" else " " for c in map(chr, range(128))} | {0: "."}
-"""For `str.translate`: word characters lower-cased, the placeholder of a decimal point restored, the rest spaces."""
-
 _MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
 """Long runs of possible combining marks (the two half-width sound marks become such)."""
 
 _UNSEEN = re.compile(f"{INVISIBLE.pattern}|{LINE_END_HYPHEN.pattern}")
-_UNSPACED_RUN = re.compile(f"{UNSPACED.pattern}+")
 _SAFE_LENGTH = 1024
 _NOT_SPACE = re.compile(r"\S+")
 _UNCHANGED = r"\x00-\x7f‘’“”–—•§€£"
@@ -62,7 +34,7 @@ _UNCHANGED_RUN = re.compile(f"[{_UNCHANGED}]+(?![^{_UNCHANGED}])")
 
 def fold(text: str) -> str:
     """Return NFKC with every run of white space as one space and none at the ends; idempotent."""
-    return " ".join((text if text.isascii() else _nfkc(text)).split())
+    return " ".join((text if text.isascii() else nfkc(text)).split())
 
 
 def fold_with_offsets(text: str) -> tuple[str, list[int]]:
@@ -154,51 +126,8 @@ def find_folded(folded_quote: str, text: str) -> tuple[int, int] | None:
     return offsets[at], offsets[last]
 
 
-def terms(text: str) -> list[str]:
-    """Return the index terms of `text` in order, with repeats: lower-cased words without the stop words.
-
-    A word is a run of Unicode word characters; between digits a full stop stays in the word and a comma is dropped
-    ("Section 4.2" gives `4.2`, "10,000.50" gives `10000.50`). English is assumed only in the stop list.
-    """
-    if not text.isascii():
-        for char in _TYPOGRAPHIC:
-            text = text.replace(char, " ")
-    # Almost every English text takes the second path, by a translation table, which gives the same words sooner.
-    if not text.isascii() or _DECIMAL_POINT in text:
-        words = [word.replace(",", "") for word in _WORD.findall(_nfkc(text).lower())]
-        if UNSPACED.search(text):
-            words = [part for word in words for part in _parts(word)]
-    else:
-        if _GROUPED_NUMBER.search(text):
-            text = _GROUPING.sub(lambda mark: _DECIMAL_POINT if mark.group() == "." else "", text)
-        words = text.translate(_ASCII_WORDS).split()
-    return [word for word in words if word not in STOP_WORDS]
-
-
-def _parts(word: str) -> Iterator[str]:
-    """Yield a word, and of a script without spaces its pairs of neighbouring letters (as Lucene's CJKBigramFilter)."""
-    position = 0
-    for match in _UNSPACED_RUN.finditer(word):
-        if match.start() > position:
-            yield word[position : match.start()]
-        run, position = match[0], match.end()
-        yield from (run[n : n + 2] for n in range(max(1, len(run) - 1)))
-    if position < len(word):
-        yield word[position:]
-
-
-def query_terms(query: str) -> list[str]:
-    """Return the `terms` of a query within the bounds `MAX_QUERY_CHARS` and `MAX_QUERY_TERMS`."""
-    return list(_bounded_terms(query[:MAX_QUERY_CHARS]))
-
-
-@lru_cache(maxsize=256)  # a search uses a query's terms twice: to rank passages, and to choose the sentences to show
-def _bounded_terms(query: str) -> tuple[str, ...]:
-    return tuple(terms(query)[:MAX_QUERY_TERMS])
-
-
-def _nfkc(text: str) -> str:
-    """NFKC in linear time: the standard library sorts a run of combining marks in quadratic time."""
+def nfkc(text: str) -> str:
+    """Return NFKC in linear time: the standard library sorts a run of combining marks in quadratic time."""
     if len(text) > _SAFE_LENGTH and not text.isascii():
         text = _MARK_RUN.sub(_sort_marks, text)
     return unicodedata.normalize("NFKC", text)
@@ -228,7 +157,7 @@ def _units(text: str) -> Iterator[tuple[int, int, str, bool]]:
             stop = start + 1
             while stop < len(text) and not (text[stop] < "\x80" or _starts_unit(text[stop])):
                 stop += 1
-            yield start, stop, _nfkc(text[start:stop]), False
+            yield start, stop, nfkc(text[start:stop]), False
         start = stop
 
 
