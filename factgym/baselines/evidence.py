@@ -281,11 +281,6 @@ def select_sentences(
     return selected
 
 
-def without_full_stop(text: str) -> str:
-    """Strip white space and full stops from the end of a statement."""
-    return text.rstrip().rstrip(".").rstrip()
-
-
 _MAX_GAP = 2
 _CONJUNCTIONS = frozenset(PHRASES["words"]["conjunctions"].split())
 _INTRODUCING = _CONJUNCTIONS.union(PHRASES["words"]["leading"].split())

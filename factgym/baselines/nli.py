@@ -24,7 +24,6 @@ from factgym.baselines.evidence import (
     keys_of,
     parse_statement,
     tokenize,
-    without_full_stop,
 )
 from factgym.baselines.premise import Premise, nearest_premise
 from factgym.baselines.semantics import (
@@ -42,6 +41,7 @@ from factgym.baselines.semantics import (
     universal_spans,
 )
 from factgym.datasets.claims import STATUSES, Status
+from factgym.text.sentences import strip_full_stop
 
 _CLAUSE_SHARE = 0.5
 """Share of a clause's weight that has to be covered."""
@@ -274,7 +274,7 @@ def predict_entailment(statement: Statement, evidence: Evidence) -> Prediction:
 
 def without_evidence(statement: Statement) -> Prediction:
     """Return the prediction for a statement when nothing was read."""
-    return Prediction(statement, "unsupported", (), without_full_stop(statement.text), "No evidence was found.")
+    return Prediction(statement, "unsupported", (), strip_full_stop(statement.text), "No evidence was found.")
 
 
 def predict_status(features: Features) -> Status:
@@ -336,4 +336,4 @@ def _without_source(statement: Statement) -> str:
             text = text[clause.end :].lstrip(" ,")
         elif clause.kind == "source" and clause.end > len(statement.text) - 4:
             text = text[: len(text) - (len(statement.text) - clause.start)].rstrip(" ,")
-    return without_full_stop(text) or without_full_stop(statement.text)
+    return strip_full_stop(text) or strip_full_stop(statement.text)

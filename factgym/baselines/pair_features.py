@@ -21,7 +21,6 @@ from factgym.baselines.evidence import (
     parse_statement,
     select_sentences,
     uncovered_span,
-    without_full_stop,
 )
 from factgym.baselines.semantics import (
     QuantityComparison,
@@ -31,6 +30,7 @@ from factgym.baselines.semantics import (
     universal_spans,
 )
 from factgym.corpora.corpus import Passage
+from factgym.text.sentences import strip_full_stop
 
 _DENIAL = re.compile(
     r"\b(?:not|never|no|none|nobody|nothing|neither|nor|without|cannot|incapable|refused)\b|n['’]t\b", re.I
@@ -87,7 +87,7 @@ def compare_pair(statement: Statement, evidence: Evidence) -> PairFeatures:
     differing = (*quantities.conflicts, *quantities.missing)
     if differing:
         return PairFeatures(values, claim[differing[0].start : differing[0].end])
-    return PairFeatures(values, uncovered_span(answer, nearest) or without_full_stop(answer.text))
+    return PairFeatures(values, uncovered_span(answer, nearest) or strip_full_stop(answer.text))
 
 
 def _feature_values(

@@ -17,18 +17,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from factgym.baselines.evidence import (
-    PHRASES,
-    Evidence,
-    Sentence,
-    alternatives,
-    stem,
-    token_key,
-    tokenize,
-    without_full_stop,
-)
+from factgym.baselines.evidence import PHRASES, Evidence, Sentence, alternatives, stem, token_key, tokenize
 from factgym.baselines.nli import Prediction
 from factgym.baselines.semantics import NOT_A_BOUND, clauses, main_clause
+from factgym.text.sentences import strip_full_stop
 
 
 def _pattern(*lists: tuple[str, str], but_not: str = "") -> re.Pattern[str]:
@@ -180,7 +172,7 @@ def compare_polarity(prediction: Prediction, evidence: Evidence) -> Prediction:
     claimed = polarity_of(statement.text)
     if evidence.is_dense or claimed is None or claimed.is_limited or _SEGMENT_END.search(statement.text):
         return prediction
-    text = without_full_stop(statement.text)
+    text = strip_full_stop(statement.text)
     if prediction.status != "contradicted":
         opposed = [sentence for sentence in evidence.sentences if contradicts(sentence, claimed)]
         if opposed:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from factgym.baselines.evidence import PHRASES, Evidence, Statement, alternatives, parse_statement, without_full_stop
+from factgym.baselines.evidence import PHRASES, Evidence, Statement, alternatives, parse_statement
 from factgym.baselines.nli import Prediction, predict_entailment
 from factgym.baselines.polarity import compare_polarity
 from factgym.baselines.values import compare_values
+from factgym.text.sentences import strip_full_stop
 
 _PART = rf"(?:{'|'.join(PHRASES['words']['numbered_units'].split())}|page|figure|table)s? (?:\d|[A-Z]\b)[^,;]*"
 _POINTER = re.compile(rf"(?:{alternatives('values', 'pointer')})\.?".replace("{part}", _PART), re.I)
@@ -32,11 +33,11 @@ def rules(statement: Statement, evidence: Evidence) -> Prediction:
     prediction = predict_entailment(_with_rates(statement, evidence), evidence)
     if prediction.statement != statement:
         span = prediction.unsupported_span
-        visible_span = span if span in statement.text else without_full_stop(statement.text)
+        visible_span = span if span in statement.text else strip_full_stop(statement.text)
         prediction = replace(prediction, statement=statement, unsupported_span=visible_span)
     prediction = compare_polarity(compare_values(prediction, evidence), evidence)
     if prediction.status == "supported" and evidence.coverage(statement, prediction.sentences) < _MIN_COVERAGE:
-        text = without_full_stop(statement.text)
+        text = strip_full_stop(statement.text)
         reason = "The evidence is about something else."
         return replace(prediction, status="unsupported", unsupported_span=text, reason=reason)
     return prediction

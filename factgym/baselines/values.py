@@ -15,19 +15,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from factgym.baselines.evidence import (
-    PHRASES,
-    Evidence,
-    Sentence,
-    Statement,
-    Token,
-    alternatives,
-    content_keys,
-    without_full_stop,
-)
+from factgym.baselines.evidence import PHRASES, Evidence, Sentence, Statement, Token, alternatives, content_keys
 from factgym.baselines.nli import REASONS, Prediction, compute_features, predict_status
 from factgym.baselines.premise import nearest_premise
 from factgym.baselines.semantics import Quantity, quantities, unit_at
+from factgym.text.sentences import strip_full_stop
 
 _SCALES = {"hundr": 1e2, "hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _BOUNDS = {
@@ -235,7 +227,7 @@ def _without_conflict(prediction: Prediction, evidence: Evidence, *, is_agreed: 
     status = predict_status(features)
     if status == "contradicted":
         return prediction
-    span = "" if status == "supported" else without_full_stop(statement.text)
+    span = "" if status == "supported" else strip_full_stop(statement.text)
     return Prediction(statement, status, premise.sentences, span, REASONS[status])
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 
 from factgym.agents.resolve import scripted_agents
-from factgym.baselines.evidence import Evidence, Sentence, Statement, parse_statement, without_full_stop
+from factgym.baselines.evidence import Evidence, Sentence, Statement, parse_statement
 from factgym.baselines.nli import Prediction, without_evidence
 from factgym.baselines.rules import rules, without_pointers
 from factgym.check.proof import prove
@@ -33,7 +33,7 @@ from factgym.envs.claimcheck.scripted import (
 )
 from factgym.envs.claimcheck.strategies import Draft
 from factgym.text.languages import atoms, language_of
-from factgym.text.sentences import passage_ranges
+from factgym.text.sentences import passage_ranges, strip_full_stop
 from factgym.text.visible import INVISIBLE, visible
 from factgym.text.wordnet import is_english
 
@@ -133,7 +133,7 @@ def _by_letters(statement: Statement, passages: Sequence[Passage], language: str
     if ratio == 1.0 and sentence is not None:
         return Prediction(statement, "supported", (sentence,), "", "The documents have the same words.")
     name = language if len(language) > 2 else f"“{language}”"
-    nothing = Prediction(statement, "unsupported", (), without_full_stop(statement.text), "")
+    nothing = Prediction(statement, "unsupported", (), strip_full_stop(statement.text), "")
     if sentence is None or ratio < _MIN_ALIKE:
         near = replace(nothing, sentences=(sentence,) if sentence is not None and ratio > 0.3 else ())
         return _abstain(near, f"its language ({name}) is not read, and no sentence has nearly its words.")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from factgym.baselines.evidence import Evidence, Sentence, Statement, without_full_stop
+from factgym.baselines.evidence import Evidence, Sentence, Statement
 from factgym.baselines.nli import Prediction
 from factgym.baselines.rules import rules
 from factgym.check.alignment import are_apart, excludes, is_taken, matches, plays, same_count, same_role
@@ -34,6 +34,7 @@ from factgym.check.words import (
     words_of,
 )
 from factgym.datasets.claims import Status
+from factgym.text.sentences import strip_full_stop
 
 _GENERIC = word_set("generic")
 _ORDER = frozenset({"before", "after", "until", "without", "except", "than"})
@@ -85,7 +86,7 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     clauses = [clause for clause in clauses_of(text) if facts_of(clause)]
     if not clauses:
         reason = "Nothing in it can be held against a text."
-        return Prediction(statement, "unsupported", (), without_full_stop(text), reason)
+        return Prediction(statement, "unsupported", (), strip_full_stop(text), reason)
     nearest = _nearest(statement, evidence)
     is_linked = len(clauses) > 1 and any(clause.opener in _LINKS for clause in clauses)
     outcomes = [_best(clause, text, nearest, evidence) for clause in clauses]
@@ -97,7 +98,7 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     if not failed or (is_loose and rules(statement, evidence).status == "supported"):
         return Prediction(statement, "supported", sentences, "", "Each part of it is in the quoted text.")
     worst = min(failed, key=lambda outcome: _SEVERITY.index(outcome.status))
-    span = text[worst.wrong.start : worst.wrong.end] if worst.wrong else without_full_stop(text)
+    span = text[worst.wrong.start : worst.wrong.end] if worst.wrong else strip_full_stop(text)
     return Prediction(statement, worst.status, worst.sentences or sentences, span, worst.reason)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from factgym.baselines.evidence import stem
 from factgym.text.languages import number_key
-from factgym.text.numbers import MONTHS, ONES, TENS, parse_number
+from factgym.text.numbers import MONTH, MONTH_NAMES, MONTHS, ONES, ORDINALS, TENS, parse_number
 from factgym.text.visible import INVISIBLE
 from factgym.text.wordnet import bases, synonyms
 
@@ -53,15 +53,13 @@ for _pair in TABLES["synonyms"]["demonyms"].lower().split():
     DEMONYMS[_second] = (_first,)
 
 _MONTH = {name[:n]: number for number, name in enumerate(MONTHS, 1) for n in (3, len(name))} | {"sept": 9}
-_FIRST_RANKS = "first second third fourth fifth sixth seventh eighth ninth tenth"
-_RANKS = {word: rank for rank, word in enumerate(_FIRST_RANKS.split(), 1)}
+_RANKS = {word: rank for rank, word in enumerate(ORDINALS[:10], 1)}
 _SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(ONES[1:10])}))?|{'|'.join(reversed(ONES))})"
 _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: and)?(?:[- ]{_SMALL})?)+|{_SMALL}(?: and a half)?|(?:a|half a) (?:dozen|hundred|thousand|million|billion)"
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
-_MONTH_NAME = r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|(?-i:May|MAY)|June?|July?|Aug(?:ust)?|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)\b\.?"
 _TOKEN = re.compile(
-    rf"(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {_MONTH_NAME}(?:,? \d{{4}})?|{_MONTH_NAME} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{_MONTH_NAME} \d{{4}}\b"
-    r"|(?-i:\b(?:January|February|March|April|June|July|August|September|October|November|December)\b|(?<=[a-z,] )May\b))"
+    rf"(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
+    rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b)"
     r"|(?P<single>(?<=\bfor )an?(?= (?:year|month|week|day|hour|minute)\b)|(?<=\bwithin )an?(?= (?:year|month|week|day|hour|minute)\b))"
     r"|(?P<ordinal>\d+(?:st|nd|rd|th)\b)"

@@ -25,8 +25,9 @@ from factgym.generators.document_index import DocumentIndex
 from factgym.generators.perturbations.additions import JOINED
 from factgym.generators.perturbations.adjuncts import PARAPHRASES
 from factgym.generators.perturbations.corruptions import DONOR_OPERATORS, OPERATORS, Corruption, corrupt, status_of
-from factgym.generators.perturbations.grammar import Cues, strip_full_stop
+from factgym.generators.perturbations.grammar import Cues
 from factgym.generators.perturbations.rewording import name_source, reword
+from factgym.text.sentences import strip_full_stop
 from factgym.text.words import terms
 
 _CUES = Cues("document_claims")

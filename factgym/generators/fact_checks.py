@@ -37,7 +37,7 @@ from factgym.datasets.averitec import (
 from factgym.datasets.evidence import Evidence, EvidenceCorpus, Haystack
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.invented_names import stem
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.sentences import capitalise
 
 SPLITS: Mapping[str, int] = {"dev": 500, "train": 1200, "test": 500}
 """Split -> its default size; the first is the default split."""

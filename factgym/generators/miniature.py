@@ -25,6 +25,7 @@ from typing import ClassVar
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, GoldFact, Status, Verdict
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
+from factgym.text.numbers import MONTH_NAMES
 
 _VERSION = "1"
 _TABLE = word_table("miniature")
@@ -102,7 +103,7 @@ class Writer:
             return str(rng.choice([number for number in range(2, 100) if str(number) != other]))
         day, _, month = other.partition(" ")
         days = [number for number in range(1, 29) if str(number) != day]
-        return f"{rng.choice(days)} {rng.choice([name for name in _TABLE['months'] if name != month])}"
+        return f"{rng.choice(days)} {rng.choice([name for name in MONTH_NAMES if name != month])}"
 
     def example(self, example_id: str, verdict: Verdict) -> ClaimExample:
         """Draw an answer, and then the passages that give it a verdict."""

@@ -37,7 +37,7 @@ from factgym.datasets.evidence import ClaimKey, Evidence, EvidenceCorpus, Knowle
 from factgym.generators.base import GeneratedSplit, balanced_choice, word_table
 from factgym.generators.fact_checks import BECAUSE, CheckWithEvidence
 from factgym.generators.miniature import ATTRIBUTES, Writer
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.sentences import capitalise
 
 _VERSION = 1
 _YEARS = range(2011, 2022)

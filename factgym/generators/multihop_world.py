@@ -26,7 +26,8 @@ from factgym.corpora.corpus import Corpus, Passage
 from factgym.datasets.multihop import Evidence, Triple
 from factgym.generators.base import GeneratedSplit, Kind, Relation, word_table, world_aliases, world_kinds
 from factgym.generators.invented_names import Names
-from factgym.generators.synthetic.grammar import MONTHS, capitalise
+from factgym.text.numbers import MONTH_NAMES
+from factgym.text.sentences import capitalise
 
 SPLITS: Mapping[str, int] = {"train": 400, "validation": 100, "test": 100}
 """Split -> its default size. Splits have different entities: each uses its own third of all invented words."""
@@ -154,7 +155,7 @@ class _Graph:
         if relation.target == "number":
             value = f"{rng.randint(*relation.bounds):,}"
         elif relation.target == "date":
-            value = f"{rng.randint(1, 28)} {rng.choice(MONTHS)} {subject.born}"
+            value = f"{rng.randint(1, 28)} {rng.choice(MONTH_NAMES)} {subject.born}"
         elif relation.target == "year":
             person = subject.facts.get(relation.after)
             born = person.target.born if person and person.target else rng.randint(_FIRST_YEAR, _LAST_YEAR)

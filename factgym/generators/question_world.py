@@ -29,7 +29,7 @@ from factgym.generators.base import (
     world_kinds,
 )
 from factgym.generators.invented_names import Names
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.sentences import capitalise
 
 SPLITS: Mapping[str, int] = {"train": 2000, "validation": 400, "test": 400, "ood": 400}
 """Split -> its default size, which is its largest as well."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import cache
 
 from factgym.text.words import terms
 
@@ -24,11 +25,12 @@ _NUMBERS = (
 _FIRST = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
 _YEAR = "january february march april may june july august september october november december"
 ONES, MONTHS = _NUMBERS.split(), _YEAR.split()
+MONTH_NAMES = tuple(map(str.capitalize, MONTHS))
 TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 
-_ORDINALS = ["", *_FIRST.split()]
-_ORDINALS += [f"{word}th" for word in ONES[13:]]
-_RANKS = {word: rank for rank, word in enumerate(_ORDINALS) if word}
+ORDINALS = [*_FIRST.split(), *(f"{word}th" for word in ONES[13:])]
+"""From "first" to "nineteenth"."""
+_RANKS = {word: rank for rank, word in enumerate(ORDINALS, 1)}
 _RANKS |= {f"{word[:-1]}ieth": 10 * tens for tens, word in enumerate(TENS, 2)}
 _VALUES = {word: Decimal(value) for value, word in enumerate(ONES)}
 _VALUES |= {word: Decimal(10 * tens) for tens, word in enumerate(TENS, 2)} | {"half": Decimal("0.5")}
@@ -44,16 +46,17 @@ _SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[-\s](?:{'|'.join(ONES[1:10])}))?|{'|'.joi
 _WORDS = rf"(?:(?:{_SMALL}|a)[-\s]hundred(?!\w)(?:(?:\sand\s|[-\s]){_SMALL})?|{_SMALL})"
 _FIGURES = r"\d{1,30}+(?:,\d{1,30}+)*+(?:\.\d{1,30}+)?(?![.,]?\d)"
 _SCALE = r"(?:(?:hundred|thousand|million|billion|trillion|lakh|crore|dozen)s?|mn|bn|tn|(?<=\d)k)(?!\w)"
-_MONTH = (
+MONTH = (
     r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|(?-i:May|MAY)|June?|July?|Aug(?:ust)?|Sept?(?:ember)?"
     r"|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)(?!\w)\.?"
 )
+"""Pattern of a month in full or short, for `re.I`; "may" is none."""
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?(?!\w|[.,:]\d)"
 _DAYS = rf"{_DAY}(?:(?:\s?[-–]\s?|\s(?:and|to|or)\s){_DAY})?"
 _VALUE = re.compile(
     r"(?<!\w)(?<!\d[.,])(?:"
-    rf"(?P<days>{_DAYS})\s(?:of\s)?(?P<month>{_MONTH})"
-    rf"|(?P<month_first>{_MONTH})\s(?:the\s)?(?P<days_last>{_DAYS})"
+    rf"(?P<days>{_DAYS})\s(?:of\s)?(?P<month>{MONTH})"
+    rf"|(?P<month_first>{MONTH})\s(?:the\s)?(?P<days_last>{_DAYS})"
     r"|(?P<date>\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})(?![-/.]?\w)"
     rf"|(?:(?P<rank>\d{{1,9}})(?:st|nd|rd|th)|(?P<tens>(?:{'|'.join(TENS)})[-\s])?(?P<ordinal>{'|'.join(_RANKS)}))(?!\w)"
     rf"|(?P<number>(?<=[$£€₹]){_FIGURES}\s?m(?!\w)"
@@ -90,6 +93,20 @@ def parse_number(text: str) -> Decimal:
         elif scale is not None:
             total, group = total + (group or 1) * scale, Decimal(0)
     return total + group
+
+
+@cache
+def number_words(value: int) -> str:
+    """Return a number in words ("twenty-one"), from 100 on in digits."""
+    if value >= 100:
+        return str(value)
+    tens, ones = divmod(value, 10)
+    return ONES[value] if value < 20 else TENS[tens - 2] + (f"-{ONES[ones]}" if ones else "")
+
+
+def ordinal_suffix(rank: int) -> str:
+    """Return the suffix of an ordinal in figures: "st", "nd", "rd" or "th"."""
+    return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
 
 
 def _value(match: re.Match[str]) -> str:

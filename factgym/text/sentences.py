@@ -168,3 +168,13 @@ def _ends_with(last: str, following: str, following_word: str) -> bool:
     if lowered in _MAY_END or _ACRONYM.fullmatch(word):
         return following_word.lower() in _STARTERS
     return True
+
+
+def strip_full_stop(text: str) -> str:
+    """Return a text without white space and full stops at its end."""
+    return text.rstrip().rstrip(".").rstrip()
+
+
+def capitalise(text: str) -> str:
+    """Return the text with its first letter in upper case."""
+    return text[:1].upper() + text[1:]

@@ -22,18 +22,12 @@ from factgym.generators.perturbations.clauses import find_exception, find_senten
 from factgym.generators.perturbations.corruptions import OPERATORS, Corruption, status_of
 from factgym.generators.perturbations.corruptions import corrupt as corrupt_statement
 from factgym.generators.perturbations.entities import find_parties
-from factgym.generators.perturbations.grammar import (
-    contains_words,
-    in_main_clause,
-    lowercase_opening,
-    protected_spans,
-    strip_full_stop,
-)
+from factgym.generators.perturbations.grammar import contains_words, in_main_clause, lowercase_opening, protected_spans
 from factgym.generators.perturbations.modals import rephrase_modal
-from factgym.generators.perturbations.numbers import spell_number
 from factgym.generators.perturbations.operator import Edit, Statement
 from factgym.generators.perturbations.rewording import format_title, move_clause, name_source, reword
-from factgym.text.numbers import parse_number
+from factgym.text.numbers import number_words, parse_number
+from factgym.text.sentences import strip_full_stop
 
 FOLDERS = [
     ("policies_basecamp", "*.md"),
@@ -80,9 +74,9 @@ def test_numbers_keep_their_style_and_avoid_values_of_the_document() -> None:
     assert texts
     for text in texts:
         word, digits = re.search(r"within ([a-z-]+) \((\d+)\) days", text).groups()  # type: ignore[union-attr]
-        assert spell_number(int(digits)) == word
+        assert number_words(int(digits)) == word
     assert every_text("number", "The term is one year from that date.") == {
-        f"The term is {spell_number(n)} years from that date." for n in (2, 3)
+        f"The term is {number_words(n)} years from that date." for n in (2, 3)
     }
     texts = every_text(
         "number", "Data is kept for 30 days in all.", "Logs are kept for 60 days; backups ninety (90) days."
@@ -544,7 +538,7 @@ def test_edits_that_readers_stumbled_over_are_not_made() -> None:
 
 @pytest.mark.parametrize("value", range(1, 100))
 def test_numbers_in_words(value: int) -> None:
-    assert parse_number(spell_number(value)) == value
+    assert parse_number(number_words(value)) == value
 
 
 def test_rewording_never_touches_the_span_and_keeps_the_rest_true() -> None:

@@ -19,9 +19,9 @@ from factgym.datasets.claims import VERDICTS, ClaimExample, GoldClaim, final_ver
 from factgym.generators.invented_names import organisation
 from factgym.generators.synthetic import SPLITS, SyntheticClaims
 from factgym.generators.synthetic.facts import Quantity
-from factgym.generators.synthetic.grammar import number_words
 from factgym.generators.synthetic.lexicon import DOMAINS, load_domain
 from factgym.generators.synthetic.scenario import Scenario
+from factgym.text.numbers import number_words
 from factgym.text.sentences import sentences
 from tests.generators import claim_statistics
 from tests.generators.claim_labels import judge

@@ -13,6 +13,7 @@ from factgym.agents.judges.prompt import EVIDENCE_SUPPORT, PROBE_CHECK, JudgePro
 from factgym.core.errors import ConfigError
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.text.folding import fold
+from factgym.text.numbers import ONES
 from factgym.text.sentences import sentences
 from factgym.text.words import terms
 
@@ -58,8 +59,7 @@ _NEGATION_WORDS = (
     "no not never none nor neither without nothing cannot can't don't doesn't didn't won't isn't aren't wasn't weren't"
 )
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
-_SMALL_WORDS = "zero one two three four five six seven eight nine ten eleven twelve"
-_SMALL = {word: str(value) for value, word in enumerate(_SMALL_WORDS.split())}
+_SMALL = {word: str(value) for value, word in enumerate(ONES[:13])}
 _MIN_STEM = 4
 
 

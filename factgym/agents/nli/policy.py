@@ -30,7 +30,6 @@ from factgym.baselines.evidence import (
     parse_statement,
     select_sentences,
     uncovered_span,
-    without_full_stop,
 )
 from factgym.core.errors import FactgymError, MissingExtraError
 from factgym.core.messages import Message, ToolSchema
@@ -49,6 +48,7 @@ from factgym.envs.claimcheck.scripted import (
 )
 from factgym.envs.scripted import call_text
 from factgym.envs.seva import agents as seva
+from factgym.text.sentences import strip_full_stop
 
 _NEAREST = 12
 """Sentences of the passages that are scored by themselves for each statement, those that share most words with it."""
@@ -213,7 +213,7 @@ def _judge_claim(scores: PairScore, threshold: float, claim: Statement, evidence
         return seva.Judgement(True, round(scores.support, 2))
     sentences = select_sentences(evidence, claim)
     status = "contradicted" if scores.contradiction > scores.support else "unsupported"
-    wrong = uncovered_span(claim, sentences) or without_full_stop(claim.text)
+    wrong = uncovered_span(claim, sentences) or strip_full_stop(claim.text)
     if scores.spans:
         wrong = claim.text[slice(*max(scores.spans, key=lambda span: span[1] - span[0]))]
     kind = seva.classify_error(claim, sentences, status)
@@ -325,7 +325,7 @@ def _entry(
     if not sets:
         ids = [passage.id for passage in passages[:silence]]
         return claim_entry(
-            statement.text, "unsupported", ids, "", without_full_stop(statement.text), "No sentence was read."
+            statement.text, "unsupported", ids, "", strip_full_stop(statement.text), "No sentence was read."
         )
     support = max(entry.score.support for entry in judged)
     against = max(sets, key=lambda entry: entry.score.contradiction)
@@ -361,4 +361,4 @@ def _missing_part(statement: Statement, status: Status, best: _Judged) -> str:
         start, end = max(best.score.spans, key=lambda span: span[1] - span[0])
         return statement.text[start:end]
     missing = uncovered_span(statement, best.sentences) if status == "contradicted" else ""
-    return missing or without_full_stop(statement.text)
+    return missing or strip_full_stop(statement.text)

@@ -16,11 +16,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from factgym.baselines.evidence import (
-    build_evidence,
-    content_keys,
-    without_full_stop,
-)
+from factgym.baselines.evidence import build_evidence, content_keys
 from factgym.core.policy import Role, ScriptedAgent
 from factgym.core.strategies import StrategySpace
 from factgym.corpora.corpus import Passage
@@ -51,7 +47,7 @@ from factgym.envs.claimcheck.strategies import (
     play_strategy,
 )
 from factgym.envs.scripted import agent_table
-from factgym.text.sentences import sentences
+from factgym.text.sentences import sentences, strip_full_stop
 
 if TYPE_CHECKING:
     from factgym.envs.claimcheck.env import ClaimCheckEnv
@@ -130,7 +126,7 @@ def _guess_first(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop
     if not ids:
         listed = parse_results((yield [LIST_CALL])) if brief.turns > 1 else []
         ids = [entry.id for entry in listed[:1]] or ["E1"]
-    return _same_entries(brief, "supported", ids, without_full_stop(brief.answer.partition(". ")[0]))
+    return _same_entries(brief, "supported", ids, strip_full_stop(brief.answer.partition(". ")[0]))
 
 
 def _to_the_grader(brief: EpisodeBrief, env: ClaimCheckEnv, seed: int) -> ToolLoop[Verdict]:

@@ -13,14 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from factgym.baselines.evidence import (
-    Evidence,
-    Sentence,
-    build_evidence,
-    content_keys,
-    parse_statement,
-    without_full_stop,
-)
+from factgym.baselines.evidence import Evidence, Sentence, build_evidence, content_keys, parse_statement
 from factgym.baselines.nli import Verifier, predict_entailment, without_evidence
 from factgym.core.policy import Policy
 from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
@@ -46,7 +39,7 @@ from factgym.envs.claimcheck.scripted import (
 )
 from factgym.envs.claimcheck.tasks import ClaimTask
 from factgym.envs.claimcheck.verifiers import differences, embedding, human_labels, lexical, numbers
-from factgym.text.sentences import sentences
+from factgym.text.sentences import sentences, strip_full_stop
 
 MAX_ENTRIES = 16
 """Limit of the published schema."""
@@ -291,7 +284,7 @@ def _halves(number: int, entry: Entry) -> list[Entry]:
 
 
 def _every_status(number: int, entry: Entry) -> list[Entry]:
-    marked = entry["unsupported_span"] or without_full_stop(entry["claim"])
+    marked = entry["unsupported_span"] or strip_full_stop(entry["claim"])
     return [
         {**entry, "status": status, "unsupported_span": "" if status == "supported" else marked} for status in STATUSES
     ]
@@ -313,11 +306,11 @@ _ENTRIES: Mapping[str, tuple[str, Callable[[int, Entry], Sequence[Entry]]]] = {
     ),
 }
 _SPANS: Mapping[str, tuple[str, Callable[[str], str]]] = {
-    "whole": ("the whole statement", without_full_stop),
+    "whole": ("the whole statement", strip_full_stop),
     "nothing": ("nothing", lambda claim: ""),
     "last-words": (
         "the second half",
-        lambda claim: without_full_stop(" ".join(claim.split()[len(claim.split()) // 2 :])),
+        lambda claim: strip_full_stop(" ".join(claim.split()[len(claim.split()) // 2 :])),
     ),
     "first-words": ("the first half", lambda claim: " ".join(claim.split()[: len(claim.split()) // 2])),
 }

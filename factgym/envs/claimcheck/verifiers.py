@@ -12,19 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from factgym.baselines.evidence import (
-    Evidence,
-    Sentence,
-    Statement,
-    content_keys,
-    select_sentences,
-    uncovered_span,
-    without_full_stop,
-)
+from factgym.baselines.evidence import Evidence, Sentence, Statement, content_keys, select_sentences, uncovered_span
 from factgym.baselines.nli import HUMAN_WEIGHTS, Prediction, compute_features, expected_sentences, score_statuses
 from factgym.baselines.premise import nearest_premise
 from factgym.baselines.semantics import compare_quantities
 from factgym.datasets.claims import Status
+from factgym.text.sentences import strip_full_stop
 
 _NUMBERS_THRESHOLDS = (0.55, 0.55)
 _LEXICAL_THRESHOLDS = (0.55, 0.45)
@@ -74,13 +67,13 @@ def differences(statement: Statement, evidence: Evidence) -> Prediction:
     text = statement.text
     if any(not token.is_number and token.lower == text[token.start : token.end] for token in missing):
         reason = "The evidence is about something else."
-        return Prediction(statement, "unsupported", (own[0],), without_full_stop(text), reason)
+        return Prediction(statement, "unsupported", (own[0],), strip_full_stop(text), reason)
     if missing:
         span = text[missing[0].start : missing[-1].end]
         return Prediction(statement, "contradicted", (nearest,), span, "The evidence gives another value.")
     if nearest.keys.difference(statement.keys):
         reason = "The evidence has a condition."
-        return Prediction(statement, "overclaim", (nearest,), without_full_stop(text), reason)
+        return Prediction(statement, "overclaim", (nearest,), strip_full_stop(text), reason)
     return Prediction(statement, "supported", (nearest,), "", "The evidence has all of these words.")
 
 
@@ -108,7 +101,7 @@ def human_labels(statement: Statement, evidence: Evidence, stakes: Mapping[Statu
         sentences = expected_sentences(statement, evidence)
     else:
         sentences = tuple(sorted(evidence.sentences, key=lambda s: -evidence.overlap(statement, s))[:2])
-    span = "" if status == "supported" else without_full_stop(statement.text)
+    span = "" if status == "supported" else strip_full_stop(statement.text)
     return Prediction(statement, status, sentences or premise.sentences, span, _HUMAN_REASONS[status])
 
 
@@ -128,7 +121,7 @@ def _predict_by_threshold(
     if value >= thresholds[0]:
         return Prediction(statement, "supported", selected, "", "The evidence states it in nearly the same words.")
     status: Status = "overclaim" if value >= thresholds[1] else "unsupported"
-    span = uncovered_span(statement, selected) if status == "overclaim" else without_full_stop(statement.text)
+    span = uncovered_span(statement, selected) if status == "overclaim" else strip_full_stop(statement.text)
     return Prediction(statement, status, selected, span, "The evidence does not have all of these words.")
 
 

@@ -32,7 +32,6 @@ from factgym.baselines.evidence import (
     parse_statement,
     select_sentences,
     uncovered_span,
-    without_full_stop,
 )
 from factgym.baselines.nli import predict_entailment
 from factgym.baselines.semantics import compare_quantities, modality_conflict, modality_of, universal_spans
@@ -43,6 +42,7 @@ from factgym.envs.scripted import agent_table, user_text
 from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
 from factgym.rewards.seva.grounding import nearest_sentences
 from factgym.rewards.seva.output import ERROR_TYPES, LABELS, NOT_FOUND
+from factgym.text.sentences import strip_full_stop
 from factgym.text.words import terms
 
 if TYPE_CHECKING:
@@ -305,7 +305,7 @@ def judge_plain(claim: Statement, evidence: Evidence) -> Judgement:
     chance = 1 / (1 + math.exp(-score))
     if chance > _PLAIN_THRESHOLD:
         return Judgement(True, round(chance, 2))
-    wrong = uncovered_span(answer, evidence.sentences) or without_full_stop(answer.text)
+    wrong = uncovered_span(answer, evidence.sentences) or strip_full_stop(answer.text)
     kind = classify_error(claim, sentences, "unsupported")
     if unknown and kind == "fabrication":
         kind = "entity_substitution"
@@ -318,7 +318,7 @@ def judge_lexically(claim: Statement, evidence: Evidence) -> Judgement:
     is_covered = bool(sentences) and evidence.coverage(claim, sentences) >= _LEXICAL_COVERAGE
     if is_covered and not compare_quantities(claim, sentences).conflicts:
         return Judgement(True, 0.55)
-    wrong = uncovered_span(claim, sentences) or without_full_stop(claim.text)
+    wrong = uncovered_span(claim, sentences) or strip_full_stop(claim.text)
     return Judgement(False, 0.55, classify_error(claim, sentences, "unsupported"), wrong)
 
 
@@ -346,7 +346,7 @@ def verify(
 ) -> Verdict:
     """Return a judgement with its grounds. revise: changes it first, for exploiters."""
     evidence = source_evidence(brief.source)
-    judgement = Judgement(False, 0.5, "fabrication", without_full_stop(brief.claim))
+    judgement = Judgement(False, 0.5, "fabrication", strip_full_stop(brief.claim))
     if evidence.sentences:
         judgement = judge(parse_statement(brief.claim), evidence)
     judgement = revise(judgement)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from factgym.baselines.evidence import Evidence, parse_statement, without_full_stop
+from factgym.baselines.evidence import Evidence, parse_statement
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
@@ -40,6 +40,7 @@ from factgym.envs.seva.agents import (
 from factgym.envs.seva.fitted import Judge, honest_judge, task_example
 from factgym.envs.seva.submission import SUBMIT
 from factgym.rewards.seva.output import NOT_FOUND
+from factgym.text.sentences import strip_full_stop
 from factgym.text.words import terms
 
 
@@ -68,7 +69,7 @@ class Play:
 
 def _judge(rule: Judge, play: Play) -> Judgement:
     if not play.evidence.sentences:
-        return Judgement(False, 0.5, "fabrication", without_full_stop(play.brief.claim))
+        return Judgement(False, 0.5, "fabrication", strip_full_stop(play.brief.claim))
     return rule(parse_statement(play.brief.claim), play.evidence)
 
 

@@ -21,10 +21,10 @@ from factgym.generators.perturbations.grammar import (
     comma_of,
     lowercase_opening,
     prepend_phrase,
-    strip_full_stop,
 )
 from factgym.generators.perturbations.names import find_names, kind_alone
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
+from factgym.text.sentences import strip_full_stop
 
 _CUES = Cues("additions")
 

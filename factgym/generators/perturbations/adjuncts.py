@@ -13,18 +13,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from factgym.generators.perturbations.clauses import find_condition, find_exception, is_full_sentence
-from factgym.generators.perturbations.grammar import (
-    FUNCTION_WORDS,
-    Cues,
-    in_main_clause,
-    rewriting_rules,
-    strip_full_stop,
-    word_set,
-)
+from factgym.generators.perturbations.grammar import FUNCTION_WORDS, Cues, in_main_clause, rewriting_rules, word_set
 from factgym.generators.perturbations.modals import rephrase_modal
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.rewording import move_clause
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.sentences import capitalise, strip_full_stop
 from factgym.text.words import terms
 
 _CUES = Cues("adjuncts")

@@ -16,10 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from factgym.corpora.markdown import LOST_TEXT
-from factgym.generators.perturbations.grammar import BASE_OF_THIRD, Cues, strip_full_stop
+from factgym.generators.perturbations.grammar import BASE_OF_THIRD, Cues
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import capitalise
-from factgym.text.sentences import sentences
+from factgym.text.sentences import capitalise, sentences, strip_full_stop
 
 _CUES = Cues("clauses")
 

@@ -13,7 +13,8 @@ from functools import cache
 from typing import Literal
 
 from factgym.generators.base import word_table
-from factgym.generators.synthetic.grammar import MONTHS, listed, participle, third_person, word_list, word_map
+from factgym.generators.synthetic.grammar import listed, participle, third_person, word_list, word_map
+from factgym.text.numbers import MONTH_NAMES
 
 # Word lists: closed-class words, verbs, opposites, names of places and people.
 
@@ -29,7 +30,9 @@ def rewriting_rules(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), new) for pattern, new in word_table("rewrites")[name])
 
 
-CALENDAR = frozenset((*MONTHS, *listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter")))
+CALENDAR = frozenset(
+    (*MONTH_NAMES, *listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter"))
+)
 FUNCTION_WORDS = word_set("function_words")
 
 VERBS = word_list("verbs")
@@ -52,7 +55,7 @@ Span = tuple[int, int]
 
 Kind = Literal["statement", "question", "fragment"]
 
-MONTH = "|".join(MONTHS)
+MONTH = "|".join(MONTH_NAMES)
 """The months as alternatives of a pattern."""
 
 
@@ -64,7 +67,11 @@ class Cues:
 
     def __getattr__(self, name: str) -> re.Pattern[str]:
         # Reached once for each name: the compiled pattern becomes an attribute of its own.
-        text = re.sub(r"%(\w+)%", lambda match: "|".join(word_list(match[1])), self._table[name].replace("\n", ""))
+        text = re.sub(
+            r"%(\w+)%",
+            lambda match: "|".join(MONTH_NAMES if match[1] == "months" else word_list(match[1])),
+            self._table[name].replace("\n", ""),
+        )
         pattern = re.compile(text)
         setattr(self, name, pattern)
         return pattern
@@ -96,11 +103,6 @@ def protected_spans(sentence: str) -> list[Span]:
 def overlaps(span: Span, spans: list[Span]) -> bool:
     """Return whether `span` shares a character with any of the spans."""
     return any(start < span[1] and span[0] < end for start, end in spans)
-
-
-def strip_full_stop(sentence: str) -> str:
-    """Return the sentence without its closing full stop."""
-    return sentence.rstrip().rstrip(".").rstrip()
 
 
 def split_final_stop(text: str) -> tuple[str, str]:

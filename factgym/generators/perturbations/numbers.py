@@ -16,23 +16,11 @@ from factgym.datasets.attribution import ATTRIBUTABLE
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import MONTH, Cues, Span, in_main_clause, overlaps, protected_spans
 from factgym.generators.perturbations.operator import NEGATED, Edit, NoEdit, Operator, Statement
-from factgym.generators.synthetic.grammar import MONTHS, capitalise, listed, number_words, word_list
-from factgym.text.numbers import parse_number
+from factgym.generators.synthetic.grammar import word_list
+from factgym.text.numbers import MONTH_NAMES, ONES, ORDINALS, TENS, number_words, ordinal_suffix, parse_number
+from factgym.text.sentences import capitalise
 
 _CUES = Cues("numbers")
-
-_ONES = [number_words(value) for value in range(20)]
-_TENS = [number_words(value) for value in range(20, 100, 10)]
-
-
-def spell_number(value: int) -> str:
-    """Return a number below 100 in words, else digits."""
-    return number_words(value) if value < 100 else str(value)
-
-
-def ordinal_suffix(rank: int) -> str:
-    """Return the suffix of an ordinal in figures: "st", "nd", "rd" or "th"."""
-    return "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
 
 
 # Sentences of documents: quantities with a unit, and money. The evidence is a whole document.
@@ -42,7 +30,7 @@ _TIME_VALUES: Mapping[str, tuple[int, ...]] = word_table("english")["usual_value
 _PERCENT_VALUES = (2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 60, 70, 75, 90)
 _ROUND_STEPS = tuple(head * 10**power for power in range(8) for head in (1, 5, 25))
 _FACTORS = (0.5, 0.75, 1.5, 2.0, 2.5, 3.0)
-_WORDS = "|".join([*(f"{ten}(?:-(?:{'|'.join(_ONES[1:10])}))?" for ten in _TENS), *_ONES[:0:-1]])
+_WORDS = "|".join([*(f"{ten}(?:-(?:{'|'.join(ONES[1:10])}))?" for ten in TENS), *ONES[:0:-1]])
 _MIDDLE = r"(?:(?:business|calendar|working|consecutive|full|additional|more|successive|federal|credit|annual) )?"
 _UNIT = r"minutes?|hours?|days?|weeks?|months?|quarters?|years?|pay periods?|percent|%"
 _COUNTED_UNITS = frozenset(word_list("counted_units"))
@@ -98,7 +86,7 @@ def _new_values(old: int, unit: str, direction: int) -> list[int]:
 def _gives_quantity(document: str, value: int, unit: str) -> bool:
     """Whether the document gives this value, in figures or words, with this unit at most 40 characters later."""
     stem = unit.lower().removesuffix("s")
-    for number in dict.fromkeys([str(value), f"{value:,}", spell_number(value)]):
+    for number in dict.fromkeys([str(value), f"{value:,}", number_words(value)]):
         start = document.find(number)
         while start >= 0:
             if stem in document[start : start + 40].casefold() and not document[max(0, start - 1) : start].isalnum():
@@ -118,7 +106,7 @@ def _format_quantity(match: re.Match[str], value: int) -> str:
     word = match["word"]
     number = f"{value:,}" if "," in (match["digits"] or "") else str(value)
     if word:
-        number = spell_number(value) + (f" ({value})" if match["both"] else "")
+        number = number_words(value) + (f" ({value})" if match["both"] else "")
         number = number.capitalize() if word[0].isupper() else number
     return f"{number}{match['gap']}{match['middle']}{match['unit']}{'s' if _is_single(match) else ''}"
 
@@ -187,9 +175,9 @@ AMOUNT = Operator("amount", ("contradicted",), change_amount, _CUES.money)
 
 LATEST_YEAR = 2024
 _DIGITS = "two|three|four|five|six|seven|eight|nine"
-_TEENS = "|".join(_ONES[10:])
-_DECADES = "|".join(_TENS)
-_ORDINALS = listed("second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth")
+_TEENS = "|".join(ONES[10:])
+_DECADES = "|".join(TENS)
+_ORDINALS = ORDINALS[1:12]
 _NUMBER_PATTERNS: tuple[tuple[str, str], ...] = (
     ("day", rf"(?P<before>\b(?:{MONTH}) )(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?=\b)"),
     ("day", rf"(?<![\w.,-])(?P<day2>\d{{1,2}})(?= (?:{MONTH})\b)"),
@@ -302,7 +290,7 @@ def _mentions(statement: Statement, new: str, number: _Number) -> bool:
     digits = new.replace(",", "")
     if digits.isdigit():
         value = int(digits)
-        forms |= {digits, f"{value:,}"} | ({spell_number(value)} if 1 < value < 100 else set())
+        forms |= {digits, f"{value:,}"} | ({number_words(value)} if 1 < value < 100 else set())
     return any(statement.mentions(form) for form in forms)
 
 
@@ -318,7 +306,7 @@ def _near_choices(statement: Statement, number: _Number) -> list[str]:
         ranks = [value + shift for shift in (-4, -3, -2, -1, 1, 2, 3, 4, 5, 10) if value + shift > 1]
         return [str(rank) for rank in ranks if ordinal_suffix(rank) == ordinal_suffix(value)]
     shifts = (-3, -2, -1, 1, 2, 3) if value < 20 else (-20, -10, 10, 20)
-    words = [spell_number(value + shift) for shift in shifts if 1 < value + shift < 100]
+    words = [number_words(value + shift) for shift in shifts if 1 < value + shift < 100]
     return [word.capitalize() if number.text[0].isupper() else word for word in words]
 
 
@@ -388,7 +376,7 @@ def _shift_date(match: re.Match[str], rng: random.Random) -> str:
     if year:
         return str(int(year) + rng.choice((-3, -2, -1, 1, 2, 3)))
     month = match["month"] or match["month2"] or match["month3"]
-    months = [candidate for candidate in MONTHS if candidate not in (month, "May")]
+    months = [candidate for candidate in MONTH_NAMES if candidate not in (month, "May")]
     if match["month3"]:
         return f"{rng.choice(months)} {match['year3']}"
     day = int(match["day"] or match["day2"])

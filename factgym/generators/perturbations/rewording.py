@@ -20,12 +20,11 @@ from factgym.generators.perturbations.grammar import (
     lowercase_opening,
     rewriting_rules,
     split_final_stop,
-    strip_full_stop,
     word_set,
 )
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.grammar import capitalise
+from factgym.text.sentences import capitalise, strip_full_stop
 from factgym.text.words import terms
 
 _CUES = Cues("rewording")

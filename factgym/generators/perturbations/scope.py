@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from factgym.generators.perturbations.grammar import Cues, contains_words, in_main_clause, rewriting_rules, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.grammar import capitalise, listed
+from factgym.generators.synthetic.grammar import listed
+from factgym.text.sentences import capitalise
 
 _CUES = Cues("scope")
 

@@ -15,6 +15,7 @@ from functools import cache
 
 from factgym.generators.base import word_table
 from factgym.generators.synthetic.facts import Action, Concept, Date, Phrase, Quantity, Term
+from factgym.text.numbers import MONTH_NAMES, number_words
 
 OPEN, CLOSE = "\x01", "\x02"
 
@@ -90,7 +91,7 @@ def unmark(text: str) -> tuple[str, tuple[int, int] | None]:
     return text.replace(OPEN, "").replace(CLOSE, ""), (start, start + len(marked.strip(" ,")))
 
 
-# English forms: inflected verbs, nouns made of verbs, numbers in words, dates.
+# English forms: inflected verbs, nouns made of verbs.
 
 
 def listed(text: str) -> tuple[str, ...]:
@@ -108,15 +109,6 @@ def word_list(name: str) -> tuple[str, ...]:
 def word_map(name: str) -> dict[str, str]:
     """Return a list of "word:word" of the table "english" as a mapping."""
     return {first: second for first, _, second in (pair.partition(":") for pair in word_list(name))}
-
-
-def capitalise(text: str) -> str:
-    """Return the text with its first letter in upper case."""
-    return text[:1].upper() + text[1:]
-
-
-_ONES, _TENS = word_list("ones"), word_list("tens")
-MONTHS = word_list("months")
 
 
 @cache
@@ -166,15 +158,6 @@ def third_person(verb: str) -> str:
 def noun_of(verb: str) -> str | None:
     """Return the noun of action ("submission"), or None where English has no natural one."""
     return word_map("noun_of").get(verb)
-
-
-@cache
-def number_words(n: int) -> str:
-    """Return a number from 0 to 99 in words."""
-    if n < 20:
-        return _ONES[n]
-    tens, ones = divmod(n, 10)
-    return _TENS[tens] + (f"-{_ONES[ones]}" if ones else "")
 
 
 def sentence_case(text: str) -> str:
@@ -268,7 +251,7 @@ class Voice:
 
     def date(self, value: Date) -> str:
         """Return a date as "1 March 2024" or "March 1, 2024"."""
-        month = MONTHS[value.month - 1]
+        month = MONTH_NAMES[value.month - 1]
         if self.masked:
             return "D"
         return f"{month} {value.day}, {value.year}" if self.dates == "mdy" else f"{value.day} {month} {value.year}"
