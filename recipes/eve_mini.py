@@ -20,7 +20,7 @@ from factgym.agents.runs.collect import collect
 from factgym.agents.runs.files import read_lines, write_lines
 from factgym.envs.eve.solver import single_turn_messages
 from factgym.envs.eve.solver_agents import UNKNOWN
-from factgym.generators.miniature_questions import miniature_questions
+from factgym.generators.miniature import miniature_questions
 from factgym.training.recipes.recipe import read_recipe
 
 EPISODES = 3000

@@ -16,7 +16,7 @@ from label_shortcuts import FEATURES, LabelledText, chance_bound, count_right, s
 
 from factgym.generators.attribution import SyntheticAttribution
 from factgym.generators.fact_checks import GeneratedFactChecks
-from factgym.generators.miniature_checks import MiniatureFactChecks
+from factgym.generators.miniature import MiniatureFactChecks
 from factgym.generators.multihop_world import world
 from factgym.generators.question_world import GeneratedQuestions
 from factgym.generators.synthetic import SyntheticClaims

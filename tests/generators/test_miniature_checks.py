@@ -12,7 +12,7 @@ import factgym
 from factgym.agents.resolve import find_agent
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.averitec import CONFLICTING, LABELS, NO_ANSWER, NOT_ENOUGH, REFUTED, SUPPORTED
-from factgym.generators.miniature_checks import MiniatureFactChecks, MiniatureReports
+from factgym.generators.miniature import MiniatureFactChecks, MiniatureReports
 
 FORMS = (
     r"(?P<s>\w+) has a (?P<a>fee) of (?P<v>\d+) crowns",

@@ -12,7 +12,7 @@ from test_miniature_checks import FORMS
 import factgym
 from factgym.agents.resolve import find_agent
 from factgym.core.errors import ConfigError
-from factgym.generators.miniature_questions import MiniatureQuestions
+from factgym.generators.miniature import MiniatureQuestions
 
 CONDITIONS = r"( in (spring|summer|autumn|winter)| for (members|guests|pupils|elders))?"
 SPLITS = ("train", "validation", "test")

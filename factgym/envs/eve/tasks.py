@@ -23,7 +23,7 @@ from factgym.corpora.retrieved import RetrievedCorpus
 from factgym.datasets.multihop import TRIPLES, Triple, read_triples, triple_file
 from factgym.envs.eve.config import EveProposerConfig, EveSolverConfig
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
-from factgym.generators.miniature_questions import MiniatureQuestions, miniature_questions
+from factgym.generators.miniature import MiniatureQuestions, miniature_questions
 from factgym.generators.multihop_world import SPLITS, GeneratedTriples, world
 from factgym.tools.evidence import PassageLibrary
 

@@ -23,7 +23,7 @@ from factgym.datasets.evidence_search import EvidenceHit, EvidenceSearch
 from factgym.envs.profact.prior import label_priors
 from factgym.envs.task_sets import ItemTask, ItemTaskSet, setting_key, text_hash
 from factgym.generators.fact_checks import SPLITS, GeneratedFactChecks, generated_store
-from factgym.generators.miniature_checks import MiniatureFactChecks, MiniatureReports
+from factgym.generators.miniature import MiniatureFactChecks, MiniatureReports
 from factgym.rewards.profact.stages import COMPONENTS, GATES, RUBRICS, ProFactGold
 from factgym.rewards.rubric import Rubric
 
