@@ -118,9 +118,6 @@ class _Examples(tuple[ClaimExample, ...]):
     def fingerprint(self) -> str:
         return f"{len(self)} claims of a user"
 
-    def index_of(self, task_id: str) -> int:
-        return int(task_id)
-
 
 class _UserTasks(ClaimTaskSet):
     """A task for each claim, all over the library of the user's documents."""

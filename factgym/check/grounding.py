@@ -74,10 +74,6 @@ class ResponseClaims(Records[ClaimExample]):
         self._records = tuple(interleave(list(groups.values())))
         self._fingerprint = digest.hexdigest()
 
-    def index_of(self, task_id: str) -> int:
-        """Return the index of an example's id."""
-        return [example.id for example in self._records].index(task_id)
-
 
 def _response_claims(response: LabelledResponse) -> Iterator[ClaimExample]:
     """Yield the claims of a response: supported where all labelled sentences that it overlaps are."""
@@ -204,7 +200,7 @@ class _WithQuestions:
 
     def __init__(self, examples: Any) -> None:
         self._examples = examples
-        self.fingerprint, self.index_of = examples.fingerprint, examples.index_of
+        self.fingerprint = examples.fingerprint
 
     def __len__(self) -> int:
         return len(self._examples)

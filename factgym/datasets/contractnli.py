@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, overload
 from urllib.parse import unquote
 
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import DataError, did_you_mean
 from factgym.core.paths import is_folder, user_path
 from factgym.core.tasks import Immutable
 from factgym.corpora.bm25 import SmallBM25
@@ -127,8 +127,7 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
             random.Random(f"contractnli:{seed}:{choice}").shuffle(members)
         by_choice = _balance(by_choice, file.name) if balanced else by_choice
         self._pairs = tuple(interleave(by_choice.values()))
-        self._indices = {pair.id: index for index, pair in enumerate(self._pairs)}
-        if len(self._indices) != len(self._pairs):
+        if len({pair.id for pair in self._pairs}) != len(self._pairs):
             raise DataError(f"{file.name}: two documents share an id. Make the ids unique.")
         content = f"contractnli-{_VERSION}:{split}:{seed}:{named}:{balanced}:{json.dumps(raw, sort_keys=True)}"
         self._fingerprint = hashlib.sha256(content.encode()).hexdigest()
@@ -144,13 +143,6 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
         if isinstance(index, slice):
             return tuple(map(self._make, self._pairs[index]))
         return self._make(self._pairs[index])
-
-    def index_of(self, task_id: str) -> int:
-        """Return the index of an example's id. Raises ConfigError for an id that is not in the sequence."""
-        try:
-            return self._indices[task_id]
-        except KeyError:
-            raise ConfigError(f"no example {task_id[:80]!r}.{did_you_mean(task_id[:80], self._indices)}") from None
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the file's content, the split and the order."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from factgym.core.errors import ConfigError, DataError, did_you_mean
+from factgym.core.errors import DataError
 from factgym.core.strict_json import clean_text
 from factgym.core.tasks import shared
 from factgym.corpora.bm25 import SmallBM25
@@ -135,18 +135,10 @@ class GroundingClaims(Records[ClaimExample]):
         limit = sorted(map(len, groups.values()))[-2:][0] if balanced else None
         spread = interleave([members[:limit] for members in groups.values()])
         self._records = tuple(spread if shuffled else examples)
-        self._indices = {example.id: index for index, example in enumerate(self._records)}
-        if len(self._indices) != len(self._records):
+        if len({example.id for example in self._records}) != len(self._records):
             raise DataError(f"{file}: two claims share an id. Make the ids unique.")
         self._fingerprint = digest.hexdigest()
         self._arguments = (name, str(file), split, seed, balanced, shuffled)
-
-    def index_of(self, task_id: str) -> int:
-        """Return the index of an example's id. Raises ConfigError for an id that is not in the sequence."""
-        try:
-            return self._indices[task_id]
-        except KeyError:
-            raise ConfigError(f"no example {task_id[:80]!r}.{did_you_mean(task_id[:80], self._indices)}") from None
 
     def __reduce__(self) -> tuple[object, ...]:
         return _shared_claims, self._arguments

@@ -16,7 +16,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, astuple, dataclass
 from functools import partial
@@ -211,14 +210,6 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
     def __reduce__(self) -> tuple[object, ...]:
         settings = asdict(self._layout)
         return partial(DocumentClaims, seed=self.seed, size=self.size, **settings), (self._index.documents,)
-
-    def index_of(self, task_id: str) -> int:
-        """Return the index of an example's id. Raises ConfigError for an id that is not in the sequence."""
-        prefix, _, number = task_id.rpartition("-")
-        if prefix != f"docs-{self.split}" or not re.fullmatch("[0-9]{1,12}", number) or int(number) >= self.size:
-            ids = f"docs-{self.split}-00000 to docs-{self.split}-{self.size - 1:05d}"
-            raise ConfigError(f"no example {task_id[:80]!r}: ids run from {ids}")
-        return int(number)
 
     def fingerprint(self) -> str:
         """SHA-256 in hex over the documents, the operators' version and every setting."""

@@ -251,6 +251,3 @@ def test_balance_copies_and_pickles(data_dir: Path) -> None:
     assert copy.deepcopy(claims) is claims and pickle.loads(pickle.dumps(claims))[3] == claims[3]
     assert claims.fingerprint() != read_claims("wice", data_dir).fingerprint()
     assert [example.id for example in read_claims("wice", data_dir, seed=1, balanced=True)] != [e.id for e in claims]
-    assert claims.index_of(claims[5].id) == 5
-    with pytest.raises(ConfigError, match="Did you mean 'wice-dev"):
-        claims.index_of(claims[5].id + "x")
