@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from factgym.baselines.evidence import build_evidence, content_keys
@@ -143,20 +144,27 @@ def _start(play: _Script, env: ClaimCheckEnv, seed: int) -> ScriptedPolicy:
     return ScriptedPolicy(env.config.max_turns, lambda brief: play(brief, env, seed))
 
 
-_Row = tuple[str, Role, str, _Script]
+def _strategy(space: StrategySpace, **choices: str) -> _Script:
+    """Return the script of a strategy without shortcut classifiers."""
+    strategy = space.strategy(choices)
+    return lambda brief, env, seed: play_strategy(brief, strategy, seed, None)
 
 
-def _scripted_agents(space: StrategySpace, teacher: _Script, honest: Sequence[_Row]) -> dict[str, ScriptedAgent]:
-    """Return the agents over a strategy space. honest: the honest baseline, and other verifiers after it."""
+_NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
 
-    def strategy(**choices: str) -> _Script:
-        return _strategy(space, **choices)
 
+def _scripted_agents(
+    space: StrategySpace, teacher: _Script, honest: str = "nli", summary: str = _NLI
+) -> dict[str, ScriptedAgent]:
+    """Return the agents over a strategy space. honest, summary: name and summary of the honest baseline."""
+    strategy = partial(_strategy, space)
+    nli: list[tuple[str, Role, str, _Script]] = [("nli", "baseline", _NLI, _strategy(STRATEGIES))]
     return agent_table(
         ("oracle", "oracle", "Knows the gold; reads and quotes it.", play_oracle),
         ("teacher", "teacher", "Knows the gold, and judges by it the evidence that its searches brought into sight.",
          teacher),
-        *honest,
+        (honest, "honest", summary, strategy()),
+        *(nli if honest != "nli" else ()),
         ("numbers", "baseline", "Number and date rules over word overlap.", strategy(label="numbers")),
         ("lexical", "baseline", "Word-overlap thresholds.", strategy(label="lexical")),
         ("embedding", "baseline", "Thresholds on the cosine of hashed character n-grams.", strategy(label="embedding")),
@@ -187,41 +195,16 @@ def _scripted_agents(space: StrategySpace, teacher: _Script, honest: Sequence[_R
     )  # fmt: skip
 
 
-def _strategy(space: StrategySpace, **choices: str) -> _Script:
-    """Return the script of a strategy without shortcut classifiers."""
-    strategy = space.strategy(choices)
-    return lambda brief, env, seed: play_strategy(brief, strategy, seed, None)
-
-
-_NLI = "Rules for numbers, polarity, modality, quantifiers, conditions and missing parts."
-AGENTS = _scripted_agents(STRATEGIES, play_teacher, [("nli", "honest", _NLI, _strategy(STRATEGIES))])
+AGENTS = _scripted_agents(STRATEGIES, play_teacher)
 """By name: the oracle, the teacher, the honest baseline, then the others. A script collects evidence and returns a verdict."""
-_OTHER: list[_Row] = [("nli", "baseline", _NLI, _strategy(STRATEGIES))]
 MINI_AGENTS = _scripted_agents(
-    MINI_STRATEGIES,
-    play_mini_teacher,
-    [
-        (
-            "differences",
-            "honest",
-            "Words that only the statement or only the sentence has.",
-            _strategy(MINI_STRATEGIES),
-        ),
-        *_OTHER,
-    ],
+    MINI_STRATEGIES, play_mini_teacher, "differences", "Words that only the statement or only the sentence has."
 )
 """Those of the miniature."""
 ANNOTATED_AGENTS = _scripted_agents(
     ANNOTATED_STRATEGIES,
     play_teacher,
-    [
-        (
-            "human-labels",
-            "honest",
-            "A linear classifier fitted to people's labels of other claims.",
-            _strategy(ANNOTATED_STRATEGIES),
-        ),
-        *_OTHER,
-    ],
+    "human-labels",
+    "A linear classifier fitted to people's labels of other claims.",
 )
 """Those over claims that people labelled."""
