@@ -226,7 +226,7 @@ class CorverEnv(Env[CorverTask]):
     Config: ClassVar[type[EnvConfig]] = CorverConfig
     tags: ClassVar[Mapping[str, tuple[str, str]]] = {"search": ("search", "query")}
     presets: ClassVar[Mapping[str, Any]] = RUBRICS
-    strategies: ClassVar[str | None] = "factgym.envs.corver.strategies:STRATEGIES"
+    strategies: ClassVar[str | None] = "factgym.envs.corver.agents:STRATEGIES"
     config: CorverConfig
     tasks: CorverTaskSet
 
