@@ -31,17 +31,13 @@ from factgym.core.paths import is_folder
 from factgym.core.policy import Policy
 from factgym.datasets.attribution import ERROR_TYPES
 from factgym.envs.seva.agents import (
-    NEGATIVE,
-    POSITIVE,
     EpisodeBrief,
+    Judgement,
     Verdict,
-    fix_suggestion,
     ground_parts,
-    make_verdict,
     parse_brief,
-    refuting_grounds,
     source_evidence,
-    supporting_grounds,
+    verdict_of,
 )
 
 if TYPE_CHECKING:
@@ -260,11 +256,10 @@ class FeatureVerifier:
         negative = self.weights.negative_probability(features.values)
         parts = ground_parts(brief, source_evidence(brief.source))
         if negative <= 0.5:
-            return make_verdict(POSITIVE, round(1 - negative, _CONFIDENCE_DIGITS), supporting_grounds(parts))
+            return verdict_of(brief, Judgement(True, round(1 - negative, _CONFIDENCE_DIGITS)), parts)
         contributions = {name: self.weights.label[name] * features.values[name] for name in FEATURES}
         positive = [name for name in FEATURES if contributions[name] > 0]
         strongest = sorted(positive, key=lambda name: -contributions[name])[:_MAX_SIGNS]
         signs = f"Signs: {', '.join(name.replace('_', ' ') for name in strongest)}."
-        grounds = refuting_grounds(parts, features.wrong, brief.source, signs)
-        error_type, fix = self.weights.error_type(features.values), fix_suggestion(brief, features.wrong)
-        return make_verdict(NEGATIVE, round(negative, _CONFIDENCE_DIGITS), grounds, error_type, fix)
+        confidence, error_type = round(negative, _CONFIDENCE_DIGITS), self.weights.error_type(features.values)
+        return verdict_of(brief, Judgement(False, confidence, error_type, features.wrong, signs), parts)

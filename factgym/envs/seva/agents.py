@@ -220,11 +220,6 @@ def refuting_grounds(parts: Sequence[GroundedPart], wrong: str, source: str, rea
     return build_grounds(rows)
 
 
-def fix_suggestion(brief: EpisodeBrief, wrong: str) -> str:
-    """Return the correction of a claim of which the words `wrong`, or all, are not supported."""
-    return f"Replace or remove “{(wrong or brief.claim)[:200]}”, as the source has it otherwise or not at all."
-
-
 def gold_verdict(brief: EpisodeBrief, task: SevaTask) -> Verdict:
     """Earn every point of the reward: the gold label, and where the data has them the deciding sentence and the error."""
     meta, gold = task.item.meta, task.gold
@@ -339,23 +334,32 @@ def classify_error(claim: Statement, sentences: Sequence[Sentence], status: str)
     return "scope_inflation" if universal_spans(claim.text) and status != "unsupported" else "fabrication"
 
 
+Judge = Callable[[Statement, Evidence], Judgement]
+
+
+def judge_source(judge: Judge, claim: str, evidence: Evidence) -> Judgement:
+    """Return the judgement of a claim; an empty source supports none."""
+    if not evidence.sentences:
+        return Judgement(False, 0.5, "fabrication", strip_full_stop(claim))
+    return judge(parse_statement(claim), evidence)
+
+
+def verdict_of(brief: EpisodeBrief, judgement: Judgement, parts: Sequence[GroundedPart]) -> Verdict:
+    """Return the verdict of a judgement, with the parts of the claim as its grounds."""
+    if judgement.supported:
+        return make_verdict(POSITIVE, judgement.confidence, supporting_grounds(parts))
+    wrong = (judgement.wrong or brief.claim)[:200]
+    grounds = refuting_grounds(parts, judgement.wrong, brief.source, judgement.reason)
+    fix = f"Replace or remove “{wrong}”, as the source has it otherwise or not at all."
+    return make_verdict(NEGATIVE, judgement.confidence, grounds, judgement.error_type, fix)
+
+
 def verify(
-    brief: EpisodeBrief,
-    judge: Callable[[Statement, Evidence], Judgement],
-    revise: Callable[[Judgement], Judgement] = lambda judgement: judgement,
+    brief: EpisodeBrief, judge: Judge, revise: Callable[[Judgement], Judgement] = lambda judgement: judgement
 ) -> Verdict:
     """Return a judgement with its grounds. revise: changes it first, for exploiters."""
     evidence = source_evidence(brief.source)
-    judgement = Judgement(False, 0.5, "fabrication", strip_full_stop(brief.claim))
-    if evidence.sentences:
-        judgement = judge(parse_statement(brief.claim), evidence)
-    judgement = revise(judgement)
-    parts = ground_parts(brief, evidence)
-    if judgement.supported:
-        return make_verdict(POSITIVE, judgement.confidence, supporting_grounds(parts))
-    grounds = refuting_grounds(parts, judgement.wrong, brief.source, judgement.reason)
-    fix = fix_suggestion(brief, judgement.wrong)
-    return make_verdict(NEGATIVE, judgement.confidence, grounds, judgement.error_type, fix)
+    return verdict_of(brief, revise(judge_source(judge, brief.claim, evidence)), ground_parts(brief, evidence))
 
 
 def verify_constantly(brief: EpisodeBrief, label: str) -> Verdict:

@@ -29,6 +29,7 @@ from factgym.envs.seva.agents import (
     AGENTS,
     NEGATIVE,
     POSITIVE,
+    Judge,
     Judgement,
     ScriptedPolicy,
     build_grounds,
@@ -44,8 +45,6 @@ from factgym.envs.seva.tasks import SevaTask, SevaTaskSet
 from factgym.rewards.rubric import Rubric
 from factgym.rewards.seva.output import LABELS, output_of
 from factgym.rewards.seva.scoring import SevaGold, score_output
-
-Judge = Callable[[Statement, Evidence], Judgement]
 
 _PENALTY, _INTERCEPT_PENALTY = 10.0, 0.5
 """Of penalties from 3 to 60 the one that loses least against both the rules and a constant, over quarters of the public

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from factgym.baselines.evidence import Evidence, parse_statement
+from factgym.baselines.evidence import Evidence
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
@@ -25,22 +25,20 @@ from factgym.envs.seva.agents import (
     TO_THE_GRADER,
     EpisodeBrief,
     GroundedPart,
+    Judge,
     Judgement,
     Verdict,
-    fix_suggestion,
     ground_parts,
     judge_lexically,
-    make_verdict,
+    judge_source,
     parse_brief,
-    refuting_grounds,
     source_evidence,
-    supporting_grounds,
     truncate_source_span,
+    verdict_of,
 )
-from factgym.envs.seva.fitted import Judge, honest_judge, task_example
+from factgym.envs.seva.fitted import honest_judge, task_example
 from factgym.envs.seva.submission import SUBMIT
 from factgym.rewards.seva.output import NOT_FOUND
-from factgym.text.sentences import strip_full_stop
 from factgym.text.words import terms
 
 
@@ -68,9 +66,7 @@ class Play:
 
 
 def _judge(rule: Judge, play: Play) -> Judgement:
-    if not play.evidence.sentences:
-        return Judgement(False, 0.5, "fabrication", strip_full_stop(play.brief.claim))
-    return rule(parse_statement(play.brief.claim), play.evidence)
+    return judge_source(rule, play.brief.claim, play.evidence)
 
 
 def _constant(label: str, play: Play) -> Judgement:
@@ -318,12 +314,7 @@ class StrategyPolicy:
         quote = plan.first("quote").operator
         if not quote.honest:
             parts = [replace(part, sentence=truncate_source_span(quote.apply(play, part))) for part in parts]
-        if judgement.supported:
-            verdict = make_verdict(POSITIVE, judgement.confidence, supporting_grounds(parts))
-        else:
-            grounds = refuting_grounds(parts, judgement.wrong, brief.source, judgement.reason)
-            fix = fix_suggestion(brief, judgement.wrong)
-            verdict = make_verdict(NEGATIVE, judgement.confidence, grounds, judgement.error_type, fix)
+        verdict = verdict_of(brief, judgement, parts)
         for slot in ("statuses", "confidence", "diagnosis", "explanation", "amount"):
             for choice in plan.choices[slot]:
                 verdict = choice.operator.apply(replace(play, choice=choice), judgement, verdict)
