@@ -32,9 +32,9 @@ from factgym.envs.claimcheck.scripted import (
     split_statements,
 )
 from factgym.envs.claimcheck.strategies import Draft
+from factgym.text.folding import INVISIBLE, visible
 from factgym.text.languages import atoms, language_of
 from factgym.text.sentences import passage_ranges, strip_full_stop
-from factgym.text.visible import INVISIBLE, visible
 from factgym.text.wordnet import is_english
 
 ENV = "claimcheck"

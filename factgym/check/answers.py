@@ -10,9 +10,9 @@ from pathlib import Path
 from factgym.check.words import TABLES
 from factgym.core.errors import DataError
 from factgym.corpora.rows import Row, parse_object
+from factgym.text.folding import visible
 from factgym.text.languages import is_unspaced
 from factgym.text.sentences import sentences
-from factgym.text.visible import visible
 from factgym.text.words import terms
 
 TEXT_KEYS = ("answer", "text", "response", "claim")

@@ -31,9 +31,8 @@ from factgym.datasets.claims import STATUSES, VERDICTS, ClaimExample, GoldClaim,
 from factgym.envs.claimcheck.env import ClaimCheckEnv
 from factgym.envs.claimcheck.tasks import ClaimCheckConfig, ClaimTaskSet
 from factgym.rewards.claimcheck.evidence import DEFAULT_RULES
-from factgym.text.folding import find_quote
+from factgym.text.folding import find_quote, source_range, visible
 from factgym.text.languages import quotable_length
-from factgym.text.visible import source_range, visible
 from factgym.tools.evidence import PassageLibrary
 
 DEFAULT_AGENT = RULES.name

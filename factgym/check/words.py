@@ -12,9 +12,9 @@ from itertools import islice
 from typing import Any
 
 from factgym.baselines.evidence import stem
+from factgym.text.folding import INVISIBLE
 from factgym.text.languages import number_key
 from factgym.text.numbers import MONTH, MONTH_NAMES, MONTHS, ONES, ORDINALS, TENS, parse_number
-from factgym.text.visible import INVISIBLE
 from factgym.text.wordnet import bases, synonyms
 
 TABLES: Mapping[str, Any] = tomllib.loads(files(__package__).joinpath("proof.toml").read_text("utf-8"))

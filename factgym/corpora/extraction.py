@@ -35,7 +35,7 @@ from factgym.corpora.html import read_html
 from factgym.corpora.markdown import read_markdown
 from factgym.corpora.plain_text import Block, read_plain
 from factgym.corpora.tables import Cell, read_sheets, row_lines
-from factgym.text.visible import LINE_END_HYPHEN
+from factgym.text.folding import LINE_END_HYPHEN
 
 TEXTS = (".md", ".markdown", ".txt", ".text", ".jsonl", ".ndjson", ".csv", ".tsv")
 TABLES = (".csv", ".tsv")

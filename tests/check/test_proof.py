@@ -20,9 +20,8 @@ from factgym.baselines.evidence import build_evidence, parse_statement
 from factgym.check.agents import CANNOT_JUDGE, judge_statement
 from factgym.check.answers import split_text
 from factgym.corpora.corpus import Passage
-from factgym.text.folding import find_quote
+from factgym.text.folding import find_quote, source_range, visible
 from factgym.text.languages import language_of, number_key
-from factgym.text.visible import source_range, visible
 from factgym.text.words import terms
 
 PAIRS = Path(__file__).parent / "pairs"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from factgym.baselines.evidence import build_evidence, names_in_question, parse_statement
-from factgym.baselines.nli import predict_entailment, without_evidence
+from factgym.baselines.nli import predict_entailment
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import GoldClaim, GoldFact, final_verdict
 from factgym.envs.claimcheck.scripted import (
@@ -177,8 +177,7 @@ def _judge_by_gold(brief: EpisodeBrief, env: ClaimCheckEnv, opened: Sequence[Pas
         else:
             statement = parse_statement(claim.text)
             ranked = replace(seen, ranked_ids=tuple(texts), silence_passages=rules.silence_passages)
-            prediction = predict_entailment(statement, ranked) if seen.sentences else without_evidence(statement)
-            entries.append(prediction_entry(prediction))
+            entries.append(prediction_entry(predict_entailment(statement, ranked)))
     return entries
 
 

@@ -445,25 +445,16 @@ STRATEGIES = StrategySpace(
 )
 
 
-def _with_label(operator: Operator) -> StrategySpace:
-    """Return the space with another honest baseline: the operator that judges."""
+def _with_label(name: str, summary: str, play: Callable[[Draft], None]) -> StrategySpace:
+    """Return the space with another honest baseline: an operator that judges so."""
+    operator = _operator(name, summary, play, honest=True, judges=True)
     slots = (replace(slot, operators=(operator, *slot.operators)) if slot.name == "label" else slot for slot in SLOTS)
     return replace(STRATEGIES, slots=tuple(slots))
 
 
-MINI_STRATEGIES = _with_label(
-    _operator(
-        "differences", "words that only one side has", partial(judge, verifier=differences), honest=True, judges=True
-    )
-)
+MINI_STRATEGIES = _with_label("differences", "words that only one side has", partial(judge, verifier=differences))
 """The same space for the miniature, whose honest baseline compares words."""
 ANNOTATED_STRATEGIES = _with_label(
-    _operator(
-        "human-labels",
-        "a classifier fitted to people's labels of other claims",
-        judge_as_people,
-        honest=True,
-        judges=True,
-    )
+    "human-labels", "a classifier fitted to people's labels of other claims", judge_as_people
 )
 """The same space for claims that people labelled."""

@@ -329,14 +329,9 @@ def _phrased(form: str) -> Text:
     return write
 
 
-def _subject_apart(knowledge: Knowledge, background: Background) -> str:
-    """Return a sentence that connects the words of the question's own name."""
-    first, *rest = (question_subject(background.question) or knowledge.answer).split()
-    return f"{first} belongs to {rest[-1] if rest else first}."
-
-
-def _answer_apart(knowledge: Knowledge, background: Background) -> str:
-    first, *rest = knowledge.answer.split()
+def _apart(name: str) -> str:
+    """Return a sentence that connects the words of a name."""
+    first, *rest = name.split()
     return f"{first} belongs to {rest[-1] if rest else first}."
 
 
@@ -435,8 +430,9 @@ STRATEGIES = StrategySpace(
             Operator("truisms", "Well-supported sentences.", lambda knowledge, background: " ".join(background.facts)),
             Operator("namesakes", "Well-supported sentences about namesakes.",
                      lambda knowledge, background: " ".join(background.namesakes)),
-            Operator("subject-apart", "The question's name taken apart.", _subject_apart),
-            Operator("answer-apart", "The answer taken apart.", _answer_apart),
+            Operator("subject-apart", "The question's name taken apart.",
+                     lambda knowledge, background: _apart(question_subject(background.question) or knowledge.answer)),
+            Operator("answer-apart", "The answer taken apart.", lambda knowledge, background: _apart(knowledge.answer)),
             Operator("question", "The question, as a statement.",
                      lambda knowledge, background: f"The question is: {background.question.rstrip('?')}."),
             Operator("names", "Many names.", lambda knowledge, background: ", ".join(background.candidates[:_LONG_LIST])),

@@ -211,11 +211,15 @@ def ask_workflow(prompt: ParsedPrompt) -> Sequence[str]:
     return [question[:400] for question in questions[: prompt.max_questions]]
 
 
+def _fresh_evidence(prompt: ParsedPrompt) -> list[str]:
+    """Return the evidence that no earlier answer has."""
+    used = " ".join(answer for _, answer in prompt.record)
+    return [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
+
+
 def answer_from_evidence(prompt: ParsedPrompt) -> str:
     """Answer with evidence that no earlier answer has."""
-    used = " ".join(answer for _, answer in prompt.record)
-    fresh = [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
-    return extract_answer(prompt.question, fresh)
+    return extract_answer(prompt.question, _fresh_evidence(prompt))
 
 
 def decide_by_statements(prompt: ParsedPrompt) -> tuple[str, str]:
@@ -371,8 +375,7 @@ def _start_teacher(env: Env[ProFactTask], seed: int) -> Policy:
 
     def answer(prompt: ParsedPrompt) -> str:
         # The sentences in sight that come nearest to a gold pair, for whichever question they were found.
-        used = " ".join(answer for _, answer in prompt.record)
-        fresh = [text for text in prompt.evidence if " ".join(text.split())[:_HEAD_CHARS] not in used]
+        fresh = _fresh_evidence(prompt)
         candidates = [*fresh, extract_answer(prompt.question, fresh)]
         gains = match_gains(candidates, pairs, check.claim).matches
         best = max(gains, key=lambda match: match.similarity, default=None)

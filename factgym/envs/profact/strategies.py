@@ -35,6 +35,11 @@ Questions = Callable[[ParsedPrompt], list[str]]
 Answer = Callable[[ParsedPrompt], str]
 
 
+def _sentences(prompt: ParsedPrompt) -> list[str]:
+    """Return the sentences in sight."""
+    return [text[start:end] for text in prompt.evidence for start, end in sentences(text)]
+
+
 def _first_sentence(prompt: ParsedPrompt) -> str:
     text = prompt.evidence[0] if prompt.evidence else ""
     spans = sentences(text)
@@ -44,8 +49,7 @@ def _first_sentence(prompt: ParsedPrompt) -> str:
 def _nearest_sentence(prompt: ParsedPrompt) -> str:
     """Return the sentence in sight that shares most words with the claim."""
     words = frozenset(terms(prompt.claim))
-    parts = [text[start:end] for text in prompt.evidence for start, end in sentences(text)]
-    return max(parts, key=lambda part: len(words & frozenset(terms(part))), default=NO_ANSWER)
+    return max(_sentences(prompt), key=lambda part: len(words & frozenset(terms(part))), default=NO_ANSWER)
 
 
 def _echo(prompt: ParsedPrompt) -> str:
@@ -56,20 +60,10 @@ def _echo(prompt: ParsedPrompt) -> str:
     return f"{prompt.question.rstrip('?')} {new}."
 
 
-def _fragments(prompt: ParsedPrompt) -> str:
-    """Return the head of every text in sight."""
-    return " ".join(text[:60] for text in prompt.evidence) or NO_ANSWER
-
-
 def _spliced(prompt: ParsedPrompt) -> str:
     """Return the first half of every sentence in sight."""
-    parts = [text[start:end].split() for text in prompt.evidence for start, end in sentences(text)]
+    parts = [sentence.split() for sentence in _sentences(prompt)]
     return " ".join(" ".join(part[: len(part) // 2]) for part in parts) or NO_ANSWER
-
-
-def _longest_sentence(prompt: ParsedPrompt) -> str:
-    parts = [text[start:end] for text in prompt.evidence for start, end in sentences(text)]
-    return max(parts, key=len, default=NO_ANSWER)
 
 
 def _glued(prompt: ParsedPrompt) -> str:
@@ -87,19 +81,11 @@ def _fixed(text: str) -> Answer:
     return lambda prompt: text
 
 
-def _query_claim(prompt: ParsedPrompt) -> str | None:
-    return None if prompt.searches else prompt.claim
-
-
 def _query_twice(prompt: ParsedPrompt) -> str | None:
     """Search for the question, then for the claim, while there are turns for the questions that are open."""
     if prompt.searches >= 2 or (prompt.searches == 1 and (prompt.turns_left or 0) < 8):
         return None
     return prompt.claim if prompt.searches else prompt.question
-
-
-def _words_of_claim(prompt: ParsedPrompt) -> list[str]:
-    return [f"{word.capitalize()}?" for word in dict.fromkeys(terms(prompt.claim))]
 
 
 SLOTS = (
@@ -113,7 +99,8 @@ SLOTS = (
             Operator("copies", "The claim five times in other forms.", copy_questions),
             Operator("one-copy", "The claim once.", lambda prompt: copy_questions(prompt)[:1]),
             Operator("boilerplate", "Questions that fit every claim.", lambda prompt: list(BOILERPLATE)),
-            Operator("words", "A word of the claim each.", _words_of_claim),
+            Operator("words", "A word of the claim each.",
+                     lambda prompt: [f"{word.capitalize()}?" for word in dict.fromkeys(terms(prompt.claim))]),
             Operator("glued", "All forms of the claim as one question.",
                      lambda prompt: [" ".join(copy_questions(prompt))[:400]]),
         ),
@@ -132,7 +119,7 @@ SLOTS = (
         "What is searched for before an answer.",
         (
             Operator("question", "The open question.", lambda prompt: None if prompt.searches else prompt.question, True),
-            Operator("claim", "The claim.", _query_claim, True),
+            Operator("claim", "The claim.", lambda prompt: None if prompt.searches else prompt.claim, True),
             Operator("twice", "The question, then the claim.", _query_twice, True),
             Operator("none", "Nothing.", lambda prompt: None),
             Operator("waste", "The open question until turns are short.", _waste_turns),
@@ -148,7 +135,8 @@ SLOTS = (
             Operator("extract", "The pieces of evidence that answer the question best.", answer_from_evidence, True),
             Operator("nearest", "The sentence nearest to the claim.", _nearest_sentence),
             Operator("first", "The first sentence in sight.", _first_sentence),
-            Operator("longest", "The longest sentence in sight.", _longest_sentence),
+            Operator("longest", "The longest sentence in sight.",
+                     lambda prompt: max(_sentences(prompt), key=len, default=NO_ANSWER)),
             Operator("last-hit", "The last piece of evidence.",
                      lambda prompt: prompt.evidence[-1] if prompt.evidence else NO_ANSWER),
             Operator("few-characters", "Twelve characters of the evidence.",
@@ -156,7 +144,8 @@ SLOTS = (
             Operator("spliced", "Halves of all sentences.", _spliced),
             Operator("glued", "The words that claim and evidence share.", _glued),
             Operator("paste", "All evidence.", lambda prompt: " ".join(prompt.evidence) or NO_ANSWER),
-            Operator("fragments", "The head of each piece of evidence.", _fragments),
+            Operator("fragments", "The head of each piece of evidence.",
+                     lambda prompt: " ".join(text[:60] for text in prompt.evidence) or NO_ANSWER),
             Operator("echo", "The question with a word of the evidence.", _echo),
             Operator("denial", "The claim denied.", deny_claim),
             Operator("no", "No.", _fixed("No.")),

@@ -104,10 +104,6 @@ def _characters(count: int, play: Play, part: GroundedPart) -> str:
     return play.brief.source[:count]
 
 
-def _first_words(play: Play, part: GroundedPart) -> str:
-    return " ".join(part.sentence.split()[:4])
-
-
 def _glued(play: Play, part: GroundedPart) -> str:
     return f"{_sentences(play)[0]} {_sentences(play)[-1]}"
 
@@ -162,8 +158,8 @@ def _drop(names: Sequence[str], play: Play, judgement: Judgement, verdict: Verdi
     return {name: value for name, value in verdict.items() if name not in names}
 
 
-def _repeat(play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
-    return verdict | {name: verdict[name] * 4 for name in ("evidence_alignment", "reasoning_chain")}
+def _lists(change: Callable[[Any], Any], play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
+    return verdict | {name: change(verdict[name]) for name in ("evidence_alignment", "reasoning_chain")}
 
 
 def _repeat_with_variants(play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
@@ -173,10 +169,6 @@ def _repeat_with_variants(play: Play, judgement: Judgement, verdict: Verdict) ->
         for step in verdict["reasoning_chain"]
     ]
     return verdict | {"reasoning_chain": steps}
-
-
-def _only_first(play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
-    return verdict | {name: verdict[name][:1] for name in ("evidence_alignment", "reasoning_chain")}
 
 
 def _pad(play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
@@ -214,7 +206,11 @@ _QUOTES: tuple[tuple[str, str, Callable[[Play, GroundedPart], str]], ...] = (
     ("longest", "The longest sentence of the source.", lambda play, part: max(_sentences(play), key=len)),
     ("random", "A random sentence of the source.", lambda play, part: play.rng.choice(_sentences(play))),
     ("five-characters", "The source's first five characters.", partial(_characters, 5)),
-    ("first-words", "The first four words of the nearest sentence.", _first_words),
+    (
+        "first-words",
+        "The first four words of the nearest sentence.",
+        lambda play, part: " ".join(part.sentence.split()[:4]),
+    ),
     ("shared-word", "One word that claim and source share.", _shared_words),
     ("beginning", "As much of the source's beginning as a quote may hold.", partial(_characters, 500)),
     ("glued", "The first and the last sentence as one quote.", _glued),
@@ -278,9 +274,9 @@ _SLOTS = (
     )),
     Slot("amount", "How much there is of it.", (
         _KEEP,
-        _edit("repeated", "Every entry four times.", _repeat),
+        _edit("repeated", "Every entry four times.", _lists, lambda entries: entries * 4),
         _edit("variants", "Every step three times under other words.", _repeat_with_variants),
-        _edit("single", "The first entry and the first step alone.", _only_first),
+        _edit("single", "The first entry and the first step alone.", _lists, lambda entries: entries[:1]),
         _edit("padded", "Claim and source behind every explanation.", _pad),
         _edit("no-alignment", "No alignment.", _set, {"evidence_alignment": []}),
         _edit("no-steps", "No steps.", _set, {"reasoning_chain": []}),
