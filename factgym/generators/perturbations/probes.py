@@ -212,18 +212,14 @@ class StrategyReport:
     """One strategy on one data set.
 
     claims: number that could be changed (attributable ones, or all for probes that keep the label). generated: probes
-    before the checks. passed: of them, those without a fault. faults: how often each check failed ("changed",
-    "fluent", "aims"). errors: probes generated, by the error aimed at ("" for none). reasons: why there was none.
+    before the checks. passed: of them, those without a fault. reasons: why there was none.
     """
 
     strategy: str
-    keep: bool
     claims: int
     generated: int
     passed: int
-    faults: Mapping[str, int] = field(default_factory=dict)
-    errors: Mapping[str, int] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int]
 
     @property
     def coverage(self) -> float:
@@ -241,13 +237,8 @@ def survey_strategies(items: Sequence[AttributionClaim], *, keep: bool = False) 
     for name in (name for name, aims in STRATEGIES.items() if not keep or None in aims):
         attempts = [make_probe(item, name, pool=pool, keep=keep, checked=False) for item in items]
         probes = [probe for probe in attempts if isinstance(probe, Probe)]
-        failed = [{fault.partition(":")[0] for fault in check_probe(probe)} for probe in probes]
         reasons: Counter[str] = Counter(refusal.reason for refusal in attempts if isinstance(refusal, NoEdit))
         claims = len(items) - reasons.pop("not_attributable", 0)
-        faults = Counter(check for checks in failed for check in checks)
-        errors = Counter(probe.error_type or "" for probe in probes)
-        passed = sum(not checks for checks in failed)
-        reports.append(
-            StrategyReport(name, keep, claims, len(probes), passed, dict(faults), dict(errors), dict(reasons))
-        )
+        passed = sum(not check_probe(probe) for probe in probes)
+        reports.append(StrategyReport(name, claims, len(probes), passed, dict(reasons)))
     return reports
