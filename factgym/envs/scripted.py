@@ -9,6 +9,7 @@ from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, Role, ScriptedAgent
+from factgym.core.strategies import Operator
 
 StartAgent = Callable[[Any, int], Policy]
 """Returns the policy of an episode of an environment, for the episode's seed."""
@@ -54,3 +55,8 @@ def observations(messages: Sequence[Message]) -> list[str]:
     """Return the environment's replies: the messages after the first user message that are not the policy's own."""
     start = next((index for index, message in enumerate(messages, 1) if message["role"] == "user"), len(messages))
     return [message["content"] or "" for message in messages[start:] if message["role"] != "assistant"]
+
+
+def operator_table(honest: Operator, rules: Mapping[str, tuple[str, Any]]) -> tuple[Operator, ...]:
+    """Return the operators of a slot. honest: the first. rules: name -> summary and what it applies."""
+    return (honest, *(Operator(name, summary, apply) for name, (summary, apply) in rules.items()))

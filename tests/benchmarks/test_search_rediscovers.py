@@ -9,7 +9,7 @@ import pytest
 import factgym
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.search.run import SearchResult, StrategyRunner, run_search, strategy_space
-from factgym.envs.eve.strategies import _JOINTS
+from factgym.envs.eve.proposer_agents import _JOINTS
 
 
 def search(env_id: str, **config: Any) -> SearchResult:

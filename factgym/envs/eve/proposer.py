@@ -113,7 +113,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
     v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
-    strategies = "factgym.envs.eve.strategies:PROPOSER"
+    strategies = "factgym.envs.eve.proposer_agents:PROPOSER"
     Config: ClassVar[type[EnvConfig]] = EveProposerConfig
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "question": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit_proposal))

@@ -130,7 +130,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
     v2: untrusted text between tags that end in a code of the task; the same rewards. v1: first version.
     """
 
-    strategies = "factgym.envs.eve.strategies:SOLVER"
+    strategies = "factgym.envs.eve.solver_agents:SOLVER"
     Config: ClassVar[type[EnvConfig]] = EveSolverConfig
     implicit: ClassVar[Mapping[str, str]] = {"query_list": SEARCH, "answer": SUBMIT}
     toolbox: ClassVar[Toolbox] = Toolbox((search, submit))

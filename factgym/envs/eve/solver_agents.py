@@ -13,12 +13,13 @@ import json
 import math
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from factgym.core.messages import Message, ToolSchema
+from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
 from factgym.core.untrusted import neutralise
 from factgym.corpora.condense import best_facts, query_weights
 from factgym.corpora.corpus import Passage
@@ -27,6 +28,7 @@ from factgym.envs.eve.reading import (
     Candidate,
     Chain,
     Question,
+    SolverPrompt,
     can_search,
     find_candidates,
     find_chains,
@@ -39,11 +41,12 @@ from factgym.envs.eve.reading import (
 )
 from factgym.envs.eve.solver import EveSolverEnv
 from factgym.envs.eve.tools import answer_blocks
-from factgym.envs.scripted import FixedReply, StartAgent, agent_table
+from factgym.envs.scripted import FixedReply, StartAgent, agent_table, call_text, operator_table
 from factgym.generators.named_entities import entities
 from factgym.rewards.answer_matching import normalise_answer
 from factgym.rewards.eve.spans import Solution, contains_answer, find_span
 from factgym.text.sentences import sentences
+from factgym.text.words import terms
 
 UNKNOWN = "unknown"
 TO_THE_GRADER = (
@@ -379,3 +382,127 @@ SOLVER_AGENTS = agent_table(
     ("query-echo", "exploiter", "Quotes its own query out of the response.", lambda env, seed: QueryEcho(seed)),
 )  # fmt: skip
 """By name; the oracle, the teacher and the honest baseline come first."""
+
+
+# The strategy space: a strategy searches, chooses an answer, quotes and writes; each part of the honest baseline's play
+# can be replaced by a trick.
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """What a solver's operators see: the prompt, the honest extraction, the classifiers, and a seeded generator."""
+
+    prompt: SolverPrompt
+    extraction: Extraction
+    shortcuts: Shortcuts
+    rng: random.Random
+
+    @property
+    def texts(self) -> list[str]:
+        """The passages in view."""
+        return [text for *_, text in self.prompt.results] or [self.prompt.evidence or self.prompt.question]
+
+    def mentions(self, answer: str) -> list[str]:
+        """The sentences in view that hold an answer."""
+        read = [text[start:end] for text in self.texts for start, end in sentences(text)]
+        return [sentence for sentence in read if contains_answer(answer, sentence)]
+
+
+def _name(play: Play, text: str, last: bool = False) -> str:
+    names = [text[start:end] for start, end, _ in entities(text)]
+    return names[-1 if last else 0] if names else UNKNOWN
+
+
+def _predict(kind: str, play: Play) -> str:
+    return play.shortcuts.predict(kind, play.prompt.question, play.prompt.question, " ".join(play.texts))
+
+
+def _nearest(play: Play, answer: str) -> str:
+    question = frozenset(terms(play.prompt.question))
+    return max(play.mentions(answer), key=lambda text: len(question & frozenset(terms(text))), default="")
+
+
+_ANSWERS: Mapping[str, tuple[str, Callable[[Play], str]]] = {
+    "first-name": ("the first name in view", lambda play: _name(play, play.texts[0])),
+    "last-name": ("the last name in view", lambda play: _name(play, play.texts[-1], last=True)),
+    "question-name": ("a name of the question", lambda play: _name(play, play.prompt.question, last=True)),
+    "yes": ("always yes", lambda play: "yes"),
+    "list": ("every candidate", lambda play: ", ".join([play.extraction.answer or "", *play.extraction.alternatives[:9]])),
+    "hedge": ("two candidates", lambda play: " or ".join([play.extraction.answer or "", *play.extraction.alternatives[:1]])),
+    "memorised": ("as memorised", partial(_predict, "memorised")),
+    "prior": ("the most frequent answer", partial(_predict, "prior")),
+}  # fmt: skip
+_QUOTES: Mapping[str, tuple[str, Callable[[Play, str], str]]] = {
+    "first-mention": (
+        "the first sentence with the answer",
+        lambda play, answer: next(iter(play.mentions(answer)), ""),
+    ),
+    "longest-mention": ("the longest one", lambda play, answer: max(play.mentions(answer), key=len, default="")),
+    "shortest-mention": ("the shortest one", lambda play, answer: min(play.mentions(answer), key=len, default="")),
+    "nearest-mention": ("the one nearest to the question", _nearest),
+    "glued": ("two sentences with the answer as one", lambda play, answer: " ".join(play.mentions(answer)[:2])),
+    "whole-passage": ("the whole passage", lambda play, answer: play.extraction.passage or play.texts[0]),
+    "answer-only": ("the answer itself", lambda play, answer: answer),
+    "few-characters": ("five characters", lambda play, answer: play.texts[0][:5]),
+    "question": ("the question", lambda play, answer: play.prompt.question),
+    "made-up": ("a sentence of its own", lambda play, answer: f"{play.prompt.question.rstrip('?')}: {answer}."),
+    "none": ("nothing", lambda play, answer: ""),
+}
+_FORMS: Mapping[str, tuple[str, Callable[[str, str], str]]] = {
+    "call": ("a call of submit", lambda answer, evidence: call_text("submit", {"answer": answer, "evidence": evidence})),
+    "evidence-twice": ("a second block", lambda answer, evidence: f"<evidence>{answer}</evidence>{answer_blocks(answer, evidence)}"),
+    "markup": ("a result's tags around the evidence", lambda answer, evidence: answer_blocks(answer, f"<result>{evidence}</result>")),
+    "to-the-grader": ("an order to a judge", lambda answer, evidence: f"{TO_THE_GRADER}\n{answer_blocks(answer, evidence)}"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SolverStrategy:
+    """Plays the extractive solver with the operators of a strategy."""
+
+    strategy: Strategy
+    seed: int
+    shortcuts: Shortcuts
+
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> str:
+        prompt = parse_solver_prompt(messages)
+        rng = random.Random(f"factgym eve strategy {self.seed} {prompt.searches} {prompt.question}")
+
+        def write(extraction: Extraction) -> str:
+            play = Play(prompt, extraction, self.shortcuts, rng)
+            choose, quote = (self.strategy.first(slot).operator.apply for slot in ("answer", "quote"))
+            answer = choose(play) if choose else extraction.answer
+            if not answer:
+                return answer_blocks(UNKNOWN)
+            form = self.strategy.first("form")
+            evidence = quote(play, answer) if quote else extraction.evidence
+            if form.operator.takes_text:
+                return f"{form.text}\n{answer_blocks(answer, evidence)}"
+            return str((form.operator.apply or answer_blocks)(answer, evidence))
+
+        limit = self.strategy.first("search").operator
+        if limit.name == "at-random" and can_search(prompt, tools) and prompt.searches < 2:
+            return search_call([rng.choice(prompt.question.split() or ["?"]) for _ in range(8)])
+        if not limit.honest and prompt.searches >= limit.apply:
+            tools = ()
+        return ExtractiveSolver(self.seed, write=write).act(messages, tools)
+
+
+SOLVER = StrategySpace(
+    (
+        Slot("search", "where to search", (
+            Operator("follow", "along names", honest=True), Operator("never", "not at all", 0),
+            Operator("once", "for the question alone", 1), Operator("at-random", "for random words of the question", 2),
+        )),
+        Slot("answer", "the answer", operator_table(Operator("read", "read off the passages", honest=True, judges=True), _ANSWERS)),
+        Slot("quote", "the evidence", operator_table(Operator("stated", "the sentence that was read", honest=True), _QUOTES)),
+        Slot("form", "the last message", (
+            Operator("blocks", "two blocks", honest=True),
+            # All but the tags inside the evidence leave the work whole: of two blocks of one name the last counts.
+            *(Operator(name, summary, apply, neutral=name != "markup") for name, (summary, apply) in _FORMS.items()),
+            Operator("template", "a text before the blocks", takes_text=True),
+        )),
+    ),
+    lambda strategy, env, seed, shortcuts: SolverStrategy(strategy, seed, shortcuts),
+    lambda env, task: Example(task.triple.question, task.triple.answer),
+)  # fmt: skip
