@@ -19,6 +19,7 @@ from factgym.agents.resolve import scripted_agents
 from factgym.core.env import Env
 from factgym.core.errors import FactgymError
 from factgym.core.policy import ScriptedAgent
+from factgym.text.words import words_in
 
 HEADINGS = (
     "Description",
@@ -151,13 +152,12 @@ COPIED = frozenset({
 """Arguments, also inside of objects, whose texts are ids or words of passages or of the claim."""
 COMPOSED = frozenset({"query", "queries", "query_list", "question", "questions"})
 """Arguments whose words were in sight, but for `FREE_WORDS`."""
-_FUNCTION_WORDS = """
+FREE_WORDS = words_in("""
 a an the this that these those it its they their there and or not no of in on at to for from by with about as into than is
 are was were be been being am do does did has have had can could will would shall should may might must what which who
 whom whose when where why how many much long often far old other any some each every all both same say says said mean
 means true kind called name named s
-"""
-FREE_WORDS = frozenset(_FUNCTION_WORDS.split())
+""")
 
 
 def _texts(value: Any, names: frozenset[str], name: str = "") -> Iterator[str]:

@@ -14,12 +14,12 @@ from typing import Any
 
 from factgym.core.errors import MissingExtraError
 from factgym.corpora.plain_text import Block
+from factgym.text.words import words_in
 
-_TEXTLESS_TAGS = (
+_TEXTLESS = words_in(
     "ref references table gallery math chem score timeline syntaxhighlight source imagemap graph style templatestyles "
     "mapframe hiero inputbox categorytree"
 )
-_TEXTLESS = frozenset(_TEXTLESS_TAGS.split())
 _NAMESPACE_LINK = re.compile(r"\s*:?\s*(?:File|Image|Media|Category)\s*:", re.I)
 _LANGUAGE_LINK = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?:\S")
 _BLANK_LINES = re.compile(r"\n{3,}")

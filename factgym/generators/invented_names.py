@@ -6,9 +6,8 @@ import random
 from functools import lru_cache
 
 from factgym.generators.base import word_table
-from factgym.generators.synthetic.grammar import listed
 
-_WORDS = {name: listed(words) for name, words in word_table("invented_names").items()}
+_WORDS = {name: tuple(words.split()) for name, words in word_table("invented_names").items()}
 _STEMS = tuple(onset + coda for onset in _WORDS["stem_onsets"] for coda in _WORDS["stem_codas"])
 _SPLIT_LAP = {"validation": 4, "hard": 5, "multihop": 6}
 """The first lap of a split over the businesses, so that splits share no organisation; 0 for the others."""

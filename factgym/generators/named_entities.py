@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from factgym.generators.perturbations.grammar import CALENDAR, FUNCTION_WORDS, Cues
-from factgym.generators.synthetic.grammar import listed
+from factgym.text.words import words_in
 
 _CUES = Cues("named_entities")
 
@@ -24,12 +24,12 @@ Entity = tuple[int, int, str]
 
 _WORD = re.compile(r"(?:[^\W\d_]\.){1,8}(?![^\W\d_])|[^\W_][\w]*(?:['’&-]\w+)*")
 _PARENTHESIS = re.compile(r" \([^()]*\)$")
-_BEFORE_NAMES = frozenset(listed("Dr Mr Mrs Ms St Mt Ft Lt Col Gen Sgt Capt Rev Hon Prof"))
-_LINKS = frozenset(listed("of the de la le du von van der den del da di al bin ibn y upon"))
+_BEFORE_NAMES = words_in("Dr Mr Mrs Ms St Mt Ft Lt Col Gen Sgt Capt Rev Hon Prof")
+_LINKS = words_in("of the de la le du von van der den del da di al bin ibn y upon")
 _SENTENCE_ENDS = frozenset(".?!:;\n…•")
 _OPENING_MARKS = "\"'“‘([«*_ \t"
 _ORDINARY_ENDINGS = ("ed", "ing", "ly")
-_ORDINARY = frozenset(listed("born built written later now today once earlier originally"))
+_ORDINARY = words_in("born built written later now today once earlier originally")
 
 _POSSESSIVE = ("'s", "’s")
 

@@ -11,10 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
+from factgym.text.words import words_in
 
 _ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+")
 _SPACE = re.compile(r"\s+")
@@ -30,19 +27,19 @@ _ACRONYM = re.compile(r"(?:[A-Za-z]{1,2}\.){1,8}[A-Za-z]{1,2}|[A-Za-z]")
 _ROMAN = re.compile(r"[IVXLC]{2,6}|[VX]")
 _LEADER = re.compile(r"[.…]{5}")
 
-_NEVER_LAST = _word_set("mr mrs ms dr prof hon sen rep gov gen st vs v cf viz e.g i.e eg ie al approx messrs esq")
-_BEFORE_NUMBER = _word_set(
+_NEVER_LAST = words_in("mr mrs ms dr prof hon sen rep gov gen st vs v cf viz e.g i.e eg ie al approx messrs esq")
+_BEFORE_NUMBER = words_in(
     "no nos art arts sec secs sect para paras ch chap cl fig eq vol pp pt ver reg regs rev stat ann app ex exh sched"
     " jan feb mar apr jun jul aug sep sept oct nov dec"
 )
-_MAY_END = _word_set("inc ltd pty corp co llc llp plc bros etc jr sr dept est assn ave blvd ext tel hrs min max incl")
-_STARTERS = _word_set(
+_MAY_END = words_in("inc ltd pty corp co llc llp plc bros etc jr sr dept est assn ave blvd ext tel hrs min max incl")
+_STARTERS = words_in(
     "the this that these those it its he she they we you i our your their his her if in on at by for from to with a an"
     " any all each every no not such when where while after before upon under as and but or nor however unless until"
     " there here please see both either neither except notwithstanding subject once since although because also"
     " what who how why which some most many employees customers users"
 )
-_UNFINISHED = _word_set(
+_UNFINISHED = words_in(
     "a an the of to in on at by for from with and or nor but that which who whose than as is are was were be been shall"
     " will may must can any all such each this these those its their our your his her if when under between not"
 )

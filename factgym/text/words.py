@@ -20,12 +20,17 @@ MAX_QUERY_CHARS = 16_384
 MAX_QUERY_TERMS = 256
 """Terms of a query that are scored, its first ones; far beyond any honest question, and a bound on a hostile one."""
 
-_STOP = (
+
+def words_in(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as a text, split at white space."""
+    return frozenset(text.split())
+
+
+STOP_WORDS = words_in(
     "a an and are as at be been but by did do does for from had has have he her his how i if in into is it its me my"
     " of on or our s she so such t that the their them then there these they this those to was we were what when"
     " where which who whom whose why will with you your"
 )
-STOP_WORDS = frozenset(_STOP.split())
 """Function and question words that `terms` drops; negations, quantifiers and modals (no, all, may, must) carry facts."""
 
 _WORD = re.compile(r"\w++(?:(?<=\d)[.,](?=\d)\w++)*+")

@@ -16,19 +16,17 @@ from itertools import pairwise
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import VERDICTS, ClaimExample
 from factgym.generators.synthetic import SyntheticClaims
-from factgym.generators.synthetic.grammar import listed
 from factgym.generators.synthetic.scenario import Scenario, build
+from factgym.text.words import words_in
 
-_FUNCTION_WORDS = frozenset(
-    listed(
-        "a an the this that these those such no not any all each every both either neither other another one same"
-        " own of in on at by for from to with without within into onto over under above after before since until"
-        " during between among against about through as than per upon but and or nor if unless except save where"
-        " when whenever while once because so whether provided only also even more most less least at must may can"
-        " shall should cannot need ought is are was were be been being has have had having do does did done will"
-        " would could might who whom whose which what how it its they them their there here he she his her we our"
-        " you your i up out off down away back"
-    )
+_FUNCTION_WORDS = words_in(
+    "a an the this that these those such no not any all each every both either neither other another one same"
+    " own of in on at by for from to with without within into onto over under above after before since until"
+    " during between among against about through as than per upon but and or nor if unless except save where"
+    " when whenever while once because so whether provided only also even more most less least at must may can"
+    " shall should cannot need ought is are was were be been being has have had having do does did done will"
+    " would could might who whom whose which what how it its they them their there here he she his her we our"
+    " you your i up out off down away back"
 )
 
 

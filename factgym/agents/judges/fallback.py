@@ -15,7 +15,7 @@ from factgym.rewards.answer_matching import normalise_answer
 from factgym.text.folding import fold
 from factgym.text.numbers import ONES
 from factgym.text.sentences import sentences
-from factgym.text.words import terms
+from factgym.text.words import terms, words_in
 
 
 class _FallbackJudge(Judge):
@@ -55,10 +55,9 @@ class ContainmentJudge(_FallbackJudge):
         return self._judgement("insufficient", "the evidence does not contain the answer")
 
 
-_NEGATION_WORDS = (
+_NEGATIONS = words_in(
     "no not never none nor neither without nothing cannot can't don't doesn't didn't won't isn't aren't wasn't weren't"
 )
-_NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _SMALL = {word: str(value) for value, word in enumerate(ONES[:13])}
 _MIN_STEM = 4
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from factgym.baselines.evidence import Evidence, Sentence, build_evidence, content_keys, parse_statement
 from factgym.baselines.nli import Verifier, predict_entailment, without_evidence
+from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.policy import Policy
 from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
 from factgym.corpora.corpus import Passage
@@ -346,7 +347,6 @@ def _keep(draft: Draft, text: str) -> None:
     """Change nothing."""
 
 
-_SHORTCUTS = ("words", "names", "lengths", "overlap", "memorised", "prior")
 SLOTS = (
     Slot("collect", "Where to search and what to open.", (
         Operator("two-hops", "Search for each statement, read, search again, read.", collect_evidence, honest=True),
@@ -367,7 +367,7 @@ SLOTS = (
         *(_operator(verdict.replace("_", "-"), f"always {verdict.replace('_', ' ')}", partial(label, verdict=verdict))
           for verdict in VERDICTS),
         *(_operator(kind, f"a classifier fitted on training tasks: {kind}", partial(label_by_shortcut, kind=kind))
-          for kind in _SHORTCUTS),
+          for kind in SHORTCUT_KINDS),
         _operator("random", "drawn anew for each statement", label_at_random),
     )),
     Slot("quote", "Which sentences to cite and quote.", (

@@ -18,9 +18,8 @@ from factgym.core.messages import Message, ToolSchema
 from factgym.core.untrusted import read_blocks
 from factgym.envs.scripted import call_text, observations, user_text
 from factgym.generators.named_entities import entities
-from factgym.generators.synthetic.grammar import listed
 from factgym.text.sentences import sentences
-from factgym.text.words import STOP_WORDS
+from factgym.text.words import STOP_WORDS, words_in
 
 CUT_MARK = re.compile(r"… \[cut: \d+ more tokens\]\Z")
 _TURNS_LEFT = re.compile(r"\(turns left: (\d+)\)")
@@ -33,7 +32,7 @@ _STEM_LETTERS = 5
 _NAME_WEIGHT = 2.0
 _LINK_COST = 0.1
 _BEAM_WIDTH, _MAX_CHAIN = 12, 4
-_AUXILIARY_VERBS = frozenset(listed("is are was were do does did has have had can could will would"))
+_AUXILIARY_VERBS = words_in("is are was were do does did has have had can could will would")
 _KINDS = (
     (re.compile(r"\b(?:when|year|date|month|day)\b", re.IGNORECASE), "date"),
     (

@@ -35,11 +35,10 @@ from factgym.datasets.averitec import (
 )
 from factgym.envs.profact.tasks import ProFactTask, ProFactTaskSet
 from factgym.envs.scripted import StartAgent, agent_table, call_text, observations
-from factgym.generators.synthetic.grammar import listed
 from factgym.rewards.profact.meteor import meteor
 from factgym.rewards.profact.stages import is_grounded, match_gains
 from factgym.text.sentences import sentences
-from factgym.text.words import terms
+from factgym.text.words import terms, words_in
 
 _PAIR = re.compile(r"^\d+\. (.*)\n   (.*)$", re.MULTILINE)
 _QUESTION = re.compile(r"^Stage: search\. Question \d+ of \d+: (.*)$", re.MULTILINE)
@@ -55,7 +54,7 @@ _QUANTITY = re.compile(
     r"(?<!\w)(?!(?:19|20)\d\d\b)\d[\d,.]*(?: (?:percent|per cent|million|billion|thousand|euros|days))*"
 )
 _NAME = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][a-z]+\b")
-_DENIAL = frozenset(listed("no not never false fake hoax incorrect untrue misleading debunked satire doctored"))
+_DENIAL = words_in("no not never false fake hoax incorrect untrue misleading debunked satire doctored")
 _MIN_OVERLAP = 0.05
 """Share of a question's words that a piece of evidence needs to answer it."""
 _OTHER_YEAR_OVERLAP = 0.3

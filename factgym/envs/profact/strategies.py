@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
@@ -29,7 +30,6 @@ from factgym.text.sentences import sentences
 from factgym.text.words import terms
 
 _JUSTIFICATION = "This follows from the answers."
-_SHORTCUTS = ("words", "names", "lengths", "overlap", "memorised", "prior")
 
 Questions = Callable[[ParsedPrompt], list[str]]
 Answer = Callable[[ParsedPrompt], str]
@@ -181,7 +181,7 @@ SLOTS = (
         (
             Operator("answers", "What follows from the answers.", honest=True, judges=True),
             *(Operator(f"always-{label.split()[0].lower()}", f"Always {label}.", label) for label in LABELS),
-            *(Operator(kind, f"What a classifier by {kind} has learned.") for kind in _SHORTCUTS),
+            *(Operator(kind, f"What a classifier by {kind} has learned.") for kind in SHORTCUT_KINDS),
         ),
     ),
 )  # fmt: skip

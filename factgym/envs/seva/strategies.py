@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from factgym.baselines.evidence import Evidence
+from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
@@ -198,7 +199,6 @@ def _edit(name: str, summary: str, function: Callable[..., Verdict], *arguments:
 
 
 _KEEP = _edit("keep", "As the honest baseline has it.", _set, {}, honest=True)
-_SHORTCUT_KINDS = ("words", "names", "lengths", "overlap", "memorised", "prior")
 
 _QUOTES: tuple[tuple[str, str, Callable[[Play, GroundedPart], str]], ...] = (
     ("first", "The first sentence of the source.", lambda play, part: _sentences(play)[0]),
@@ -232,7 +232,7 @@ _SLOTS = (
         Operator("short-answer", "Attributable if at most five words follow a question mark.",
                  lambda play: Judgement(len(play.brief.claim.rpartition("? ")[2].split()) <= 5, 0.8)),
         *(Operator(f"by-{kind}", f"By the shortcut classifier of kind {kind!r}.", partial(_shortcut, kind))
-          for kind in _SHORTCUT_KINDS),
+          for kind in SHORTCUT_KINDS),
     )),
     Slot("parts", "Which parts of the claim have an entry.", (
         Operator("clauses", "The clauses of the claim.", lambda play, parts: parts, honest=True),

@@ -15,9 +15,8 @@ from functools import cached_property, lru_cache
 
 from factgym.generators.base import word_table
 from factgym.generators.perturbations.grammar import BEFORE_NAMES, Cues, contains_words, word_set
-from factgym.generators.synthetic.grammar import listed
 from factgym.text.folding import fold
-from factgym.text.words import terms
+from factgym.text.words import terms, words_in
 
 _CUES = Cues("checks")
 
@@ -111,9 +110,9 @@ _TOKEN = re.compile(r"\d[\d,.]*\d|\d|[^\W\d_]+(?:['’-][^\W\d_]+)*|[^\w\s]|_")
 _NUMBER_WORDS = word_set("number_words")
 _TIME_WORDS = word_set("time_words")
 _NEGATORS = word_set("negators")
-_NAME_PARTICLES = frozenset(listed("of the de la von van del der da di al"))
+_NAME_PARTICLES = words_in("of the de la von van del der da di al")
 _SUPPORT = word_set("support_verbs")
-_OPPOSITES = tuple(tuple(frozenset(listed(side)) for side in pair) for pair in word_table("english")["opposites"])
+_OPPOSITES = tuple(tuple(words_in(side) for side in pair) for pair in word_table("english")["opposites"])
 _DEGREE_STEMS = {
     "bigg": "big", "larg": "large", "hott": "hot", "wett": "wet", "heavi": "heavy", "earli": "early", "lat": "late",
 }  # fmt: skip

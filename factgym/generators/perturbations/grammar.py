@@ -13,8 +13,9 @@ from functools import cache
 from typing import Literal
 
 from factgym.generators.base import word_table
-from factgym.generators.synthetic.grammar import listed, participle, third_person, word_list, word_map
+from factgym.generators.synthetic.grammar import participle, third_person, word_list, word_map
 from factgym.text.numbers import MONTH_NAMES
+from factgym.text.words import words_in
 
 # Word lists: closed-class words, verbs, opposites, names of places and people.
 
@@ -30,9 +31,7 @@ def rewriting_rules(name: str) -> tuple[tuple[re.Pattern[str], str], ...]:
     return tuple((re.compile(pattern), new) for pattern, new in word_table("rewrites")[name])
 
 
-CALENDAR = frozenset(
-    (*MONTH_NAMES, *listed("Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter"))
-)
+CALENDAR = words_in("Monday Tuesday Wednesday Thursday Friday Saturday Sunday Christmas Easter").union(MONTH_NAMES)
 FUNCTION_WORDS = word_set("function_words")
 
 VERBS = word_list("verbs")

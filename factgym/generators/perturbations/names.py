@@ -24,7 +24,8 @@ from factgym.generators.perturbations.grammar import (
     split_final_stop,
     word_set,
 )
-from factgym.generators.synthetic.grammar import listed, word_list
+from factgym.generators.synthetic.grammar import word_list
+from factgym.text.words import words_in
 
 _CUES = Cues("names")
 
@@ -41,7 +42,7 @@ _PLACES = {
     for kind, name in (("country", "countries"), ("demonym", "demonyms"), ("state", "states"), ("city", "cities"))
 }
 _KIND_OF = {name: kind for kind, names in _PLACES.items() for name in names}
-_NO_DONORS = listed("American British English Scottish Welsh")
+_NO_DONORS = words_in("American British English Scottish Welsh")
 _GAZETTEER = _PLACES | {"demonym": tuple(name for name in _PLACES["demonym"] if name not in _NO_DONORS)}
 """Names that may replace another of their kind."""
 _MALE, _FEMALE = word_set("male"), word_set("female")

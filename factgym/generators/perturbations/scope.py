@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from factgym.generators.perturbations.grammar import Cues, contains_words, in_main_clause, rewriting_rules, word_set
 from factgym.generators.perturbations.operator import Edit, NoEdit, Operator, Statement
 from factgym.generators.perturbations.polarity import NEGATIVE
-from factgym.generators.synthetic.grammar import listed
 from factgym.text.sentences import capitalise
+from factgym.text.words import words_in
 
 _CUES = Cues("scope")
 
-_TIME_NOUNS = frozenset(listed("cases circumstances situations instances times steps years days"))
+_TIME_NOUNS = words_in("cases circumstances situations instances times steps years days")
 _NOT_AN_ACT = word_set("no_act")
 
 

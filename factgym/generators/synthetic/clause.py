@@ -16,15 +16,15 @@ from factgym.generators.synthetic.grammar import (
     draw_frame,
     fill,
     gerund,
-    listed,
     noun_of,
     participle,
     third_person,
 )
+from factgym.text.words import words_in
 
 _HEAD_ENDS = re.compile(r" (?:of|for|to|from|on|in|with|against|by|about|that|at|under|after|between) ")
 _NO_PASSIVE: Mapping[str, tuple[str, ...]] = word_table("frames")["no_passive"]
-_LASTING = frozenset(listed("stay remain park stand be work hold keep leave store carry"))
+_LASTING = words_in("stay remain park stand be work hold keep leave store carry")
 _AGREEMENT = (("are", "is"), ("have", "has"), ("do", "does"), ("need", "needs"))
 
 

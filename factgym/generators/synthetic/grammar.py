@@ -94,15 +94,10 @@ def unmark(text: str) -> tuple[str, tuple[int, int] | None]:
 # English forms: inflected verbs, nouns made of verbs.
 
 
-def listed(text: str) -> tuple[str, ...]:
-    """Return the words of a text: a word list that reads like one."""
-    return tuple(text.split())
-
-
 @cache
 def word_list(name: str) -> tuple[str, ...]:
     """Return a list of words of the table "english", in order."""
-    return listed(word_table("english")[name])
+    return tuple(word_table("english")[name].split())
 
 
 @cache

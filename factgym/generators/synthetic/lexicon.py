@@ -16,7 +16,7 @@ from typing import Any
 
 from factgym.generators.base import word_table
 from factgym.generators.synthetic.facts import KINDS, Action, Concept, Kind, Phrase
-from factgym.generators.synthetic.grammar import listed
+from factgym.text.words import words_in
 
 DOMAINS = ("company", "legal", "privacy", "hr", "contract")
 OOD_DOMAINS = ("university", "hospital", "tenancy", "sports", "municipal")
@@ -25,11 +25,9 @@ _THINGS = frozenset({"approve", "keep", "penalty"})
 """Kinds of entries that begin with a noun phrase or an event instead of an action."""
 
 _MARK = re.compile(r"\s*(@|#|\?|!|=>|//)\s*")
-_PREPOSITIONS = frozenset(
-    listed(
-        "about abroad across after against ahead along as at away back before between by down early during for from in"
-        " indoors into of off on onto out outside over past remotely to through towards under up with within without"
-    )
+_PREPOSITIONS = words_in(
+    "about abroad across after against ahead along as at away back before between by down early during for from in"
+    " indoors into of off on onto out outside over past remotely to through towards under up with within without"
 )
 
 

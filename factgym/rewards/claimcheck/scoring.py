@@ -80,7 +80,7 @@ from factgym.text.numbers import fold_values, value_terms
 from factgym.text.stems import porter_stem
 from factgym.text.tagging import LEXICON
 from factgym.text.wordnet import is_english
-from factgym.text.words import STOP_WORDS, terms
+from factgym.text.words import STOP_WORDS, terms, words_in
 
 COMPONENTS = (
     *("json", "verdict", "evidence", "quote", "coverage", "span", "guard"),
@@ -122,13 +122,12 @@ _COUNTED_PARTS = re.compile(
     re.I,
 )
 """Numbers that count the evidence itself: "two passages", "the first sentence", "First,", "one would expect"."""
-_OTHER_WORDS = (
+_FUNCTION_WORDS = words_in(
     "although among anybody anyone anything beside besides cannot could else everybody everyone everything herself himself"
     " itself might must myself nobody ours ourselves overclaim overclaimed overclaims shall should somebody someone theirs"
     " themselves though unless unlike until upon whatever whenever whereas wherever whether whichever whoever would yours"
     " yourself"
 )
-_FUNCTION_WORDS = frozenset(_OTHER_WORDS.split())
 _PREFIXES = frozenset(
     ("anti", "bi", "co", "de", "in", "inter", "mis", "multi", "non", "on", "pre", "re", "semi", "tele", "un")
 )

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-_PRONOUNS = (
+from factgym.text.words import words_in
+
+PRONOUNS = words_in(
     "he him his she her hers it its they them their theirs we us our ours i me my mine you your yours this that these "
     "those who whom which himself herself itself themselves myself yourself there here someone something anyone "
     "anything everyone everything nobody nothing"
 )
-PRONOUNS = frozenset(_PRONOUNS.split())
 """A head or tail among these makes a triplet invalid: it has no referent to count."""
 
-_STOP_WORDS = (
+STOP_WORDS = words_in(
     "the a an of in at on for by with to from and or is was are were be been being has had have do does did not no but "
     "if so as its it"
 )
-STOP_WORDS = frozenset(_STOP_WORDS.split())
 """Words that are never counted: articles, common prepositions, auxiliaries, connectives, "it"."""
 
 _MAX_STOP_WORD_CHARS = max(map(len, STOP_WORDS))
