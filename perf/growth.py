@@ -39,6 +39,8 @@ SCREEN_CHARS = 30_000
 LAST_CHARS = 200_000
 LIMIT_SECONDS = 0.1
 """CPU seconds that the slowest input of `LAST_CHARS` characters may take."""
+FILES_LIMIT = 5.0
+"""The same for documents: they are read in bulk, by libraries, within the budget of their folder."""
 
 _SECONDS_PER_CHAR = LIMIT_SECONDS / LAST_CHARS
 _MEASURABLE = 0.05
@@ -381,9 +383,10 @@ def found_subjects() -> Iterator[Subject]:
             if full_name in _OWN_INPUT:
                 continue
             modules = modules_of(function)
-            yield Subject(full_name, _call(function, kinds, None), modules)
+            limit = FILES_LIMIT if module.__name__ == "factgym.corpora.wikitext" else LIMIT_SECONDS
+            yield Subject(full_name, _call(function, kinds, None), modules, limit)
             for n in range(len(kinds)) if len(kinds) > 1 else ():
-                yield Subject(f"{full_name}[{n}]", _call(function, kinds, n), modules)
+                yield Subject(f"{full_name}[{n}]", _call(function, kinds, n), modules, limit)
 
 
 def modules_of(function: types.FunctionType) -> tuple[str, ...]:

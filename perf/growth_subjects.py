@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from perf.growth import Subject
-
-FILES_LIMIT = 5.0
-"""CPU seconds for documents at 200 kB: they are read in bulk, by libraries, within the budget of their folder."""
+from perf.growth import FILES_LIMIT, Subject
 
 _FAMILIES = (
     "claimcheck-mini",

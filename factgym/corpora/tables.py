@@ -13,7 +13,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import chain, count, groupby
+from itertools import chain, count, groupby, product
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -72,7 +72,8 @@ def form_grid(rows: Sequence[Sequence[tuple[Cell, int, int]]]) -> list[list[Cell
 
 
 def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str]:
-    """Return the lines of a table. No word is lost; a cell that spans rows is in the line of each of them.
+    """Return the lines of a table. No word is lost: a cell that spans rows is in the line of each of them, and columns
+    without a value are named in a line of their own.
 
     is_data: a file of values, whose first row names the columns unless it cannot.
     """
@@ -88,8 +89,9 @@ def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str
     if not marked and len(rows) > 1 and not any(row[0].header for row in rows) and _are_names(rows, width, is_data):
         marked = 1
     if not marked and width > 2 and all(_is_keyed(row, width) for row in rows):
-        return lines + _column_lines(rows)
-    names = _names(rows[:marked], width)
+        # The headers are in the first column.
+        return lines + [_line(column, [row[0].text for row in rows]) for column in [*zip(*rows, strict=True)][1:]]
+    names, told = _names(rows[:marked], width), set[int]()
     origins = {cell.origin or -number: len(cell.text) for number, cell in enumerate(chain(*rows), start=1)}
     chars_left, seen = _MIN_CHARS + 8 * sum(origins.values()), {0}
     for number, row in enumerate(rows[marked:], start=marked + 1):
@@ -98,14 +100,22 @@ def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str
         elif (
             marked and _header_rows(rows[number - 1 : number + 1], width) and not any(_has_value(c.text) for c in row)
         ):
-            names = _names([row], width)
+            lines += _untold(names, told)
+            names, told = _names([row], width), set[int]()
         elif chars_left > 0:
             lines.append(_line(row, names))
+            told.update(column for column, cell in enumerate(row) if cell.text)
         else:  # neither names nor spanning cells are repeated any more
             lines.append(_line([cell if cell.origin not in seen or not cell.origin else Cell("") for cell in row], ()))
         seen.update(cell.origin for cell in row)
         chars_left -= len(lines[-1]) if lines else 0
-    return lines
+    return lines + _untold(names, told)
+
+
+def _untold(names: Sequence[str], told: set[int]) -> list[str]:
+    """Return a line with the names of columns that have no value in any row, if there are such."""
+    untold = [name for column, name in enumerate(names) if name and column not in told]
+    return ["; ".join(untold)] if untold else []
 
 
 def _spans(row: Sequence[Cell], width: int) -> bool:
@@ -138,12 +148,6 @@ def _header_rows(rows: Sequence[Sequence[Cell]], width: int) -> int:
 def _is_keyed(row: Sequence[Cell], width: int) -> bool:
     """Whether a row is a header with a value for each of the other columns."""
     return len(row) == width and row[0].header and not any(cell.header or not cell.text for cell in row[1:])
-
-
-def _column_lines(rows: Sequence[Sequence[Cell]]) -> list[str]:
-    """Return a line for each column of a table whose headers are in the first one."""
-    names = [row[0].text for row in rows]
-    return [_line(column, names) for column in [*zip(*rows, strict=True)][1:]]
 
 
 def _names(rows: Sequence[Sequence[Cell]], width: int) -> list[str]:
@@ -241,7 +245,8 @@ def read_sheets(file: Path) -> list[tuple[str, list[str]]]:
             for relation in _parse(archive, "xl/_rels/workbook.xml.rels").iter("Relationship")
         }
         workbook = _parse(archive, "xl/workbook.xml")
-        epoch = datetime(1904, 1, 1) if _is_true(workbook, "workbookPr", "date1904") else datetime(1899, 12, 30)
+        is_of_1904 = any(entry.get("date1904") in ("1", "true") for entry in workbook.iter("workbookPr"))
+        epoch = datetime(1904, 1, 1) if is_of_1904 else datetime(1899, 12, 30)
         sheets = []
         for number, sheet in enumerate(workbook.iter("sheet"), start=1):
             target = parts.get(sheet.get(f"{_OFFICE}id"), f"worksheets/sheet{number}.xml")
@@ -249,10 +254,6 @@ def read_sheets(file: Path) -> list[tuple[str, list[str]]]:
             cells = [_sheet_cells(row, shared, formats, epoch) for row in part.iter("row")]
             sheets.append((" ".join(sheet.get("name", "").split()), row_lines(_merged(cells, part), is_data=True)))
     return sheets
-
-
-def _is_true(root: ElementTree.Element, tag: str, attribute: str) -> bool:
-    return any(element.get(attribute) in ("1", "true") for element in root.iter(tag))
 
 
 def _parse(archive: zipfile.ZipFile, name: str) -> ElementTree.Element:
@@ -324,10 +325,9 @@ def _number_text(value: float, code: str, epoch: datetime) -> str:
     text = f"{value * 100 if is_percent else value:.15g}" + "%" * is_percent
     digits = re.search(r"[0#?]", code)
     before, after = (code[: digits.start()], code[digits.start() :]) if digits else ("", "")
-    literals = ["".join(f"{m[1] or ''}{m[2] or ''}" for m in _QUOTED.finditer(part)) for part in (before, after)]
     signs = [
-        literal or "".join(re.findall(r"[$€£¥]", part))
-        for literal, part in zip(literals, (before, after), strict=True)
+        "".join(f"{m[1] or ''}{m[2] or ''}" for m in _QUOTED.finditer(part)) or "".join(re.findall(r"[$€£¥]", part))
+        for part in (before, after)
     ]
     return f"{signs[0]}{text}{' ' if signs[1].strip() else ''}{signs[1].strip()}"
 
@@ -341,11 +341,8 @@ def _merged(rows: Sequence[dict[tuple[int, int], str]], sheet: ElementTree.Eleme
             first, last = ((int(corner[2]), _column(corner[1])) for corner in corners if corner)
             fields = (last[0] - first[0] + 1) * (last[1] - first[1] + 1)
             if 0 < fields <= MAX_CELLS - len(merged):
-                merged |= {
-                    (line, column): origin
-                    for line in range(first[0], last[0] + 1)
-                    for column in range(first[1], last[1] + 1)
-                }
+                lines, columns = range(first[0], last[0] + 1), range(first[1], last[1] + 1)
+                merged |= dict.fromkeys(product(lines, columns), origin)
     texts: dict[int, str] = {}
     grid = []
     if sum(map(len, rows)) > MAX_CELLS:

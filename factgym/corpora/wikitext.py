@@ -30,6 +30,9 @@ _MARK = re.compile(
     re.I,
 )
 _PARTNERS = {"}}": "{{", "}}}": "{{", "{{{": "{{", "]]": "[[", "]": "[", "|}": "{|", "-->": "<!--"}
+_ESCAPED = {ord(mark): 0xFDD0 + number for number, mark in enumerate("{[<")}
+_UNESCAPED = {escaped: mark for mark, escaped in _ESCAPED.items()}
+"""Marks -> characters of no text (Unicode 23.7) that the parser passes over, and back."""
 _MAX_UNCLOSED = 32
 """Marks of a page that open what nothing closes, from which on they are escaped: for each the parser reads to the end."""
 
@@ -68,29 +71,29 @@ def _parse(wikitext: str) -> list[Any]:
 
 
 def _without_unclosed(wikitext: str) -> str:
-    """Return a page as the parser reads it, in which the marks that nothing closes, where there are many, are entities."""
-    pending, unclosed = Counter[str](), list[tuple[int, int]]()
+    """Return a page as the parser reads it, in which the marks that nothing closes, where there are many, are escaped."""
+    pending, unclosed, pieces, end = Counter[str](), list[re.Match[str]](), list[str](), 0
     is_single = import_module("mwparserfromhell.definitions").is_single
     for match in reversed(list(_MARK.finditer(wikitext))):
-        kind = (match["tag"] or match["closed"] or _PARTNERS.get(match[0], match[0])).lower()
-        if match["close"]:
+        mark, tag, close, closed = match.group(0, "tag", "close", "closed")
+        kind = (tag or closed or _PARTNERS.get(mark, mark)).lower()
+        if close:
             pending[kind] += 1
         elif pending[kind]:
             pending[kind] -= 1
         elif not is_single(kind):
-            unclosed.append(match.span())
+            unclosed.append(match)
     if len(unclosed) <= _MAX_UNCLOSED:
         return wikitext
-    pieces, end = list[str](), 0
-    for start, stop in reversed(unclosed):
-        pieces += (wikitext[end:start], *(f"&#{ord(mark)};" for mark in wikitext[start:stop]))
-        end = stop
+    for match in reversed(unclosed):
+        pieces += (wikitext[end : match.start()], match[0].translate(_ESCAPED))
+        end = match.end()
     return "".join((*pieces, wikitext[end:]))
 
 
 def _prose(nodes: list[Any]) -> str:
     text = "".join(_node_texts(nodes))
-    return _BLANK_LINES.sub("\n\n", _EMPTY_PARENTHESES.sub("", text)).strip()
+    return _BLANK_LINES.sub("\n\n", _EMPTY_PARENTHESES.sub("", text.translate(_UNESCAPED))).strip()
 
 
 def _node_texts(nodes: Any) -> Iterator[str]:
