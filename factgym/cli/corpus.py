@@ -139,7 +139,7 @@ def build(
     _print_bad(bad.count, bad.messages)
     if others := corpus.meta.get("not_read_count"):
         names = ", ".join(map(printable, corpus.meta["not_read"][:10]))
-        print(f"{others:,} files of other kinds are not read: {names}{' …' * (others > 10)}", file=sys.stderr)
+        print(f"{others:,} not read (other kinds, hidden, links): {names}{' …' * (others > 10)}", file=sys.stderr)
 
 
 def format_estimate(estimate: Estimate, free: int, jobs: int) -> str:

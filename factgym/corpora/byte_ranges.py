@@ -54,11 +54,18 @@ def read_bytes(file: Path, start: int, size: int) -> bytes:
         raise _unreadable(file, error) from None
 
 
-def visible_files(folder: Path) -> Iterator[str]:
-    """Yield the relative POSIX paths in a folder, without hidden files and folders; links to folders are not followed."""
+def visible_files(folder: Path, passed_over: list[str] | None = None) -> Iterator[str]:
+    """Yield the relative POSIX paths in a folder, without hidden files and folders; links to folders are not followed.
+
+    passed_over: takes the paths of the hidden files and, with a slash at the end, of the hidden and linked folders.
+    """
     for root, subfolders, names in os.walk(folder, followlinks=False):
-        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         relative = Path(root).relative_to(folder)
+        if passed_over is not None:
+            others = [name for name in subfolders if name.startswith(".") or (Path(root) / name).is_symlink()]
+            passed_over += [f"{(relative / name).as_posix()}/" for name in others]
+            passed_over += [(relative / name).as_posix() for name in names if name.startswith(".")]
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         yield from ((relative / name).as_posix() for name in names if not name.startswith("."))
 
 

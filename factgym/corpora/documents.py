@@ -8,7 +8,7 @@ sentence that fits in it.
 Files that cannot be read are never dropped in silence: `read_folder` reports them in `skipped`, and a broken JSONL line
 is an error that names the line, since a person means every record of such a file. Files are read in the sorted order of
 their paths, so the same folder gives the same documents on every machine. Links that leave the folder are not followed,
-and hidden files and folders are left out.
+nor hidden files and folders read; they are in `skipped` too.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def iter_folder(
         raise ConfigError(f"max_passage_chars must be at least {_MIN_PASSAGE_CHARS} and max_file_bytes at least 1")
     root, names, others = _matching_files(Path(path), (glob,) if isinstance(glob, str) else glob)
     drafts: list[_Draft] = []
-    skipped = [Skipped(name, _OTHER, is_other=True) for name in others]
+    skipped = [Skipped(name, _reason_of_other(name), is_other=True) for name in others]
     with SpooledTemporaryFile(_SPOOL_BYTES) as spool:
         with Extractor(budget) as extractor:
             for name in names:
@@ -234,7 +234,7 @@ def _text_draft(name: str, document: ReadText, is_extracted: bool) -> _Draft:
 def _matching_files(path: Path, patterns: Sequence[str] | None = None) -> tuple[Path, list[str], list[str]]:
     """Return the folder, and the paths inside it (POSIX form, sorted) that match a pattern, or can be read.
 
-    The last list has the other files, if there are no patterns.
+    The last list has the other files, and the folders that are not entered, if there are no patterns.
     """
     kind = kind_of(path)
     if kind == "file":
@@ -242,9 +242,10 @@ def _matching_files(path: Path, patterns: Sequence[str] | None = None) -> tuple[
     if kind is None:
         raise DataError(f"{path}: no such folder; expected a folder of {_EXPECTED}.")
     if patterns is None:
-        names = sorted(visible_files(path))
+        passed_over: list[str] = []
+        names = sorted(visible_files(path, passed_over))
         readable = [name for name in names if name.lower().endswith(READABLE)]
-        return path, readable, sorted({*names}.difference(readable))
+        return path, readable, sorted({*names, *passed_over}.difference(readable))
     wildcards = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     alternatives = (
         "".join(wildcards.get(part, re.escape(part)) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
@@ -252,6 +253,12 @@ def _matching_files(path: Path, patterns: Sequence[str] | None = None) -> tuple[
     )
     regex = re.compile("|".join(alternatives), re.DOTALL)
     return path, sorted(name for name in visible_files(path) if regex.fullmatch(name)), []
+
+
+def _reason_of_other(name: str) -> str:
+    if name.rstrip("/").rpartition("/")[2].startswith("."):
+        return "hidden by the dot before its name"
+    return "a link to a folder: name the folder itself" if name.endswith("/") else _OTHER
 
 
 def document_files(folder: Path) -> tuple[list[Path], list[str]]:

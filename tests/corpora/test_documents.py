@@ -267,7 +267,11 @@ def test_folder_order_ids_titles_and_skips(folder: Path) -> None:
     ]  # fmt: skip
     assert [document.id for document in scan.documents[1].passages] == ["leave#1"]
     reasons = {document.path: document.reason for document in scan.skipped}
-    assert set(reasons) == {"image.md", "latin.md", "big.md", "empty.md", "link.md", "other.py"}
+    assert set(reasons) == {
+        "image.md", "latin.md", "big.md", "empty.md", "link.md", "other.py", ".hidden.md", ".git/", "loop/",
+    }  # fmt: skip
+    assert reasons[".git/"] == reasons[".hidden.md"] == "hidden by the dot before its name"
+    assert reasons["loop/"] == "a link to a folder: name the folder itself"
     assert reasons["image.md"] == "a binary file"
     assert "not UTF-8" in reasons["latin.md"]
     assert "over the limit" in reasons["big.md"]
