@@ -11,13 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
+from itertools import combinations, product
+from math import isclose
 
 from factgym.agents.resolve import scripted_agents
 from factgym.baselines.evidence import Evidence, Sentence, Statement, parse_statement
 from factgym.baselines.nli import Prediction, without_evidence
 from factgym.baselines.rules import rules, without_pointers
-from factgym.check.proof import prove
-from factgym.check.words import FUNCTION, words_of
+from factgym.check.alignment import matches
+from factgym.check.proof import nearest, prove
+from factgym.check.words import FUNCTION, TABLES, Word, word_set, words_of
 from factgym.core.policy import ScriptedAgent
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import final_verdict
@@ -57,9 +60,13 @@ _MIN_ALIKE = 0.6
 """Likeness of a sentence in another language from which on its differences count."""
 _COMPUTES = re.compile(
     r"\b(?:in total|altogether|combined|sum|difference|twice|double|triple|half|times (?:as|more|larger)|average|older than|younger than|"
-    r"(?:per ?cent|%) (?:more|less|higher|lower)|years? (?:before|after|later|earlier)|each more than)\b",
+    r"(?:per ?cent|%) (?:more|less|higher|lower)|years? (?:before|after|later|earlier)|each more than|together|overall|"
+    r"an? (?:year|month|week) of)\b",
     re.I,
 )
+_OPINIONS, _OPINION = word_set("opinion"), re.compile(TABLES["opinions"], re.I)
+_MAX_TERMS = 12
+"""Amounts of the nearest sentences that are tried as terms of a sum."""
 
 
 def _play(brief: EpisodeBrief) -> ToolLoop[Verdict]:
@@ -91,12 +98,45 @@ def judge_statement(statement: Statement, evidence: Evidence, passages: Sequence
     prediction = prove(statement, without_pointers(statement, evidence))
     if prediction.status != "unsupported":
         return prediction
-    if _COMPUTES.search(statement.text) and any(word.value for word in words_of(statement.text)):
-        return _abstain(prediction, "it has to be computed.")
+    if (needed := _needs_more(statement, evidence)) is not None:
+        return _abstain(replace(prediction, sentences=needed[1] or prediction.sentences), needed[0])
     others = [language_of(sentence.text) for sentence in evidence.sentences[:50]]
     if sum(other != "en" for other in others) > len(others) / 2:
         return _abstain(prediction, "the documents are in a language that is not read.")
     return prediction
+
+
+def _needs_more(statement: Statement, evidence: Evidence) -> tuple[str, tuple[Sentence, ...]] | None:
+    """Return what more than a sentence it takes to judge a statement, with the sentences that show it, if it can be told."""
+    facts = [word for word in words_of(statement.text) if word.is_fact]
+    if any(word.value for word in facts) and _COMPUTES.search(statement.text):
+        return "it has to be computed.", ()
+    near_by = [evidence.sentences[number] for number in nearest(statement, evidence)]
+    written = [[word for word in words_of(sentence.text) if word.is_fact] for sentence in near_by]
+    covers = [{n for n, fact in enumerate(facts) if any(matches(fact, word) for word in words)} for words in written]
+    missing = [fact for n, fact in enumerate(facts) if not any(n in cover for cover in covers)]
+    if _OPINION.search(statement.text) or any(fact.kind == "word" and fact.lower in _OPINIONS for fact in missing):
+        return "it is an opinion.", ()
+    related = zip(near_by, written, covers, strict=True)
+    amounts = [(s, word) for s, words, cover in related for word in words if cover and word.kind == "amount"]
+    sought = [fact for fact in missing if fact.kind == "amount"]
+    for fact, ((first, term), (second, other)) in product(sought, combinations(amounts[:_MAX_TERMS], 2)):
+        if _is_computed(fact, term, other):
+            return "it may have to be computed.", tuple(dict.fromkeys((first, second)))
+    for first, second in combinations(range(len(near_by)), 2):
+        documents = {near_by[n].passage.rpartition("#")[0] for n in (first, second)}
+        adds = min(len(covers[first] - covers[second]), len(covers[second] - covers[first]))
+        if len(documents) == 2 and adds > 0 and len(covers[first] | covers[second]) == len(facts):
+            return "it takes several documents at once.", (near_by[first], near_by[second])
+    return None
+
+
+def _is_computed(fact: Word, term: Word, other: Word) -> bool:
+    """Whether an amount is the sum or difference of two of its dimension, or a multiple of one."""
+    (dimension, amount), (first, left), (second, right) = fact.value, term.value, other.value
+    if dimension == first == second and (isclose(amount, left + right) or isclose(amount, abs(left - right))):
+        return True
+    return dimension in (first or second, second or first) and "" in (first, second) and isclose(amount, left * right)
 
 
 def is_contract(evidence: Evidence) -> bool:

@@ -110,12 +110,16 @@ def _may_play(fact: Word, first: str, second: str) -> bool:
     return True
 
 
-def same_count(fact: Word, facts: Sequence[Word], word: Word, available: Sequence[Word]) -> bool:
-    """Whether a bare number counts the same thing in both."""
+def same_count(
+    fact: Word, facts: Sequence[Word], word: Word, available: Sequence[Word], *, is_rival: bool = False
+) -> bool:
+    """Whether a bare number counts the same thing in both. is_rival: of several in the text, none is what a claim means that names no thing."""
     if fact.kind != "amount" or fact.value[0] or word.kind != "amount":
         return True
     counted = next((other for other in facts if 0 < other.start - fact.end <= 12 and _is_counted(other)), None)
     others = [other for other in available if 0 < other.start - word.end <= 25 and _is_counted(other)][:2]
+    if counted is None and is_rival:
+        return sum(other.kind == "amount" and not other.value[0] for other in available) < 2
     return counted is None or not others or any(matches(counted, other) for other in others)
 
 

@@ -87,11 +87,11 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     if not clauses:
         reason = "Nothing in it can be held against a text."
         return Prediction(statement, "unsupported", (), strip_full_stop(text), reason)
-    nearest = _nearest(statement, evidence)
+    near_by = nearest(statement, evidence)
     is_linked = len(clauses) > 1 and any(clause.opener in _LINKS for clause in clauses)
-    outcomes = [_best(clause, text, nearest, evidence) for clause in clauses]
+    outcomes = [_best(clause, text, near_by, evidence) for clause in clauses]
     if is_linked and all(outcome.status == "supported" for outcome in outcomes):
-        outcomes = max(([_best(c, text, [n], evidence) for c in clauses] for n in nearest), key=_rank_of_all)
+        outcomes = max(([_best(c, text, [n], evidence) for c in clauses] for n in near_by), key=_rank_of_all)
     failed = [outcome for outcome in outcomes if outcome.status != "supported"]
     sentences = tuple(dict.fromkeys(s for outcome in (failed[:1] or outcomes) for s in outcome.sentences))[:3]
     is_loose = len(failed) == 1 and failed[0].is_loose
@@ -112,7 +112,7 @@ def facts_of(clause: Clause) -> list[Word]:
     return [word for word in words if word.value or word.lower not in QUANTIFIED | DEONTIC]
 
 
-def _nearest(statement: Statement, evidence: Evidence) -> list[int]:
+def nearest(statement: Statement, evidence: Evidence) -> list[int]:
     """Return the numbers of the sentences that share most with the statement."""
     terms: set[Any] = set()
     for word in words_of(statement.text):
@@ -128,9 +128,9 @@ def _nearest(statement: Statement, evidence: Evidence) -> list[int]:
     return sorted(numbers[: 4 * _CANDIDATES], key=lambda number: -score(number))[:_CANDIDATES]
 
 
-def _best(clause: Clause, text: str, nearest: Sequence[int], evidence: Evidence) -> Outcome:
+def _best(clause: Clause, text: str, near_by: Sequence[int], evidence: Evidence) -> Outcome:
     best = Outcome("unsupported", 0.0, (), None, "The documents say nothing of it.")
-    for number in nearest:
+    for number in near_by:
         for outcome in _by_sentence(clause, text, number, evidence):
             if outcome.rank > best.rank:
                 best = outcome
@@ -281,6 +281,7 @@ class _Comparison:
                     for word in self.available
                     if excludes(fact, word)
                     and self._same_role(fact, word)
+                    and same_count(fact, self.facts, word, self.available, is_rival=True)
                     and not any(matches(named, word) for named in self.facts)
                 ),
                 None,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from public_data import find_data_dir
 
+from factgym.check import check_text
 from factgym.check.documents import CheckedDocuments, FileText
 from factgym.core.errors import DataError
 from factgym.text.sentences import sentences
@@ -102,3 +103,28 @@ def test_files_that_need_more_are_named(tmp_path: Path, monkeypatch: pytest.Monk
     assert [(file.path, "documents" in file.reason) for file in documents.skipped] == [("b.pdf", True)]
     with pytest.raises(DataError, match="no such folder"):
         CheckedDocuments(tmp_path / "none")
+
+
+PLANS = "The Basic plan costs 10 euros a month. The Pro plan costs 25 euros a month. The office in Lyon opened in 2012.\n"
+TEAM = "Anna Keller leads the office in Lyon. The team has 12 engineers and 4 designers.\n"
+
+
+@pytest.mark.parametrize(
+    ("claim", "status", "reason"),
+    [
+        ("The Basic plan is great value.", "cannot_judge", "opinion"),
+        ("In our view support is slow.", "cannot_judge", "opinion"),
+        ("The Basic and the Pro plan together cost 35 euros a month.", "cannot_judge", "computed"),
+        ("A year of Basic costs 120 euros.", "cannot_judge", "computed"),
+        ("The Pro plan costs 15 euros more than the Basic plan.", "cannot_judge", "computed"),
+        ("The team has 16 people.", "cannot_judge", "computed"),
+        ("Anna Keller leads the office that opened in 2012.", "cannot_judge", "several documents"),
+        ("The team has 30 people.", "unsupported", "does not say"),  # of engineers and designers neither excludes it
+        ("The team has 13 engineers.", "contradicted", "“12”"),
+        ("The Pro plan costs 35 euros a month.", "contradicted", "25 euros"),
+        ("Anna Keller leads the office in Paris.", "contradicted", "Lyon"),
+    ],
+)
+def test_claims_that_take_more_than_a_sentence(claim: str, status: str, reason: str) -> None:
+    (judged,) = check_text(claim, {"plans.md": PLANS, "team.md": TEAM}).claims
+    assert judged.status == status and reason in judged.reason
