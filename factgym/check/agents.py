@@ -59,8 +59,8 @@ which on one with them is English all the same."""
 _MIN_ALIKE = 0.6
 """Likeness of a sentence in another language from which on its differences count."""
 _COMPUTES = re.compile(
-    r"\b(?:in total|altogether|combined|sum|difference|twice|double|triple|half|times (?:as|more|larger)|average|older than|younger than|"
-    r"(?:per ?cent|%) (?:more|less|higher|lower)|years? (?:before|after|later|earlier)|each more than|together|overall|"
+    r"\b(?:in total|altogether|combined|sum|difference|twice|double|triple|half(?! past)|times (?:as|more|larger)|average|older than|younger than|"
+    r"(?:per ?cent|%) (?:more|less|higher|lower)|(?<!the )(?<!for a )(?<!within a )years? (?:before|after|later|earlier)|each more than|together|overall|"
     r"an? (?:year|month|week) of)\b",
     re.I,
 )
@@ -123,11 +123,10 @@ def _needs_more(statement: Statement, evidence: Evidence) -> tuple[str, tuple[Se
     for fact, ((first, term), (second, other)) in product(sought, combinations(amounts[:_MAX_TERMS], 2)):
         if _is_computed(fact, term, other):
             return "it may have to be computed.", tuple(dict.fromkeys((first, second)))
-    for first, second in combinations(range(len(near_by)), 2):
-        documents = {near_by[n].passage.rpartition("#")[0] for n in (first, second)}
-        adds = min(len(covers[first] - covers[second]), len(covers[second] - covers[first]))
-        if len(documents) == 2 and adds > 0 and len(covers[first] | covers[second]) == len(facts):
-            return "it takes several documents at once.", (near_by[first], near_by[second])
+    for (one, cover), (another, further) in combinations(zip(near_by, covers, strict=True), 2):
+        is_apart = one.passage.rpartition("#")[0] != another.passage.rpartition("#")[0]
+        if is_apart and cover - further and further - cover and len(cover | further) == len(facts):
+            return "it takes several documents at once.", (one, another)
     return None
 
 

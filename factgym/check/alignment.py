@@ -40,6 +40,8 @@ def _same_value(fact: Word, word: Word) -> bool:
     if {fact.kind, word.kind} <= {"amount", "year"}:
         (dimension, amount), (other_dimension, other) = _amount(fact), _amount(word)
         return dimension == other_dimension and _agrees(amount, fact.bound, other, word.bound)
+    if fact.kind == word.kind == "time":
+        return not set(fact.value).isdisjoint(word.value)
     return fact.kind == word.kind and fact.value == word.value
 
 

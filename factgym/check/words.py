@@ -57,10 +57,13 @@ _RANKS = {word: rank for rank, word in enumerate(ORDINALS[:10], 1)}
 _SMALL = rf"(?:(?:{'|'.join(TENS)})(?:[- ](?:{'|'.join(ONES[1:10])}))?|{'|'.join(reversed(ONES))})"
 _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: and)?(?:[- ]{_SMALL})?)+|{_SMALL}(?: and a half)?|(?:a|half a) (?:dozen|hundred|thousand|million|billion)"
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
+_HOURS = rf"\d{{1,2}}|{'|'.join(ONES[1:13])}"
 _TOKEN = re.compile(
     rf"(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
     rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
-    r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b)"
+    r"|(?P<duration>\d{1,3}:\d\d:\d\d\b)"
+    r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
+    rf"|\b(?:(?P<part>half past|(?:a )?quarter (?:past|to)) )(?P<hour>{_HOURS})\b|\b(?P<sharp>{_HOURS}) o['’]clock\b)"
     r"|(?P<single>(?<=\bfor )an?(?= (?:year|month|week|day|hour|minute)\b)|(?<=\bwithin )an?(?= (?:year|month|week|day|hour|minute)\b))"
     r"|(?P<ordinal>\d+(?:st|nd|rd|th)\b)"
     rf"|(?P<quantity>(?P<sign>[$€£]) ?(?P<amount>{_FIGURES})(?: ?(?P<scale>million|billion|trillion|thousand|bn|mn|[mk])\b)?"
@@ -70,6 +73,8 @@ _TOKEN = re.compile(
     r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+)",
     re.I,
 )
+_COMPOUND, _JOINED = ("time", "months", "length", "mass"), re.compile(r",? (?:and )?|")
+"""Dimensions of amounts in several units, "5 ft 11 in", and what stands between these."""
 _SHORT = {"ll": "will", "re": "are", "ve": "have", "d": "would", "m": "am", "s": "is"}
 """What an apostrophe shortens: "we'll"."""
 COMPARED = frozenset({"more", "less", "fewer"})
@@ -96,8 +101,9 @@ class Word:
     """A word, name or value at `text[start:end]`.
 
     kind: "word", "name", "function", or of a value "date", "time", "year", "rank", "amount". lemmas: base forms. value: of a
-    value; amounts are in the base unit of their dimension. bound: "more", "least", "fewer", "most", "about" or "". role, in
-    a clause: "subject", "object", "verb", "possessive" or a class of prepositions. preposition: the one that governs it.
+    value; of a time all minutes since midnight that it may mean, of an amount its dimension and size in the base unit. bound:
+    "more", "least", "fewer", "most", "about" or "". role, in a clause: "subject", "object", "verb", "possessive" or a class
+    of prepositions. preposition: the one that governs it.
     """
 
     start: int
@@ -180,6 +186,10 @@ def _parsed(text: str, match: re.Match[str], *, is_first: bool) -> Word:
         return _date(match)
     if match["time"]:
         return _time(match)
+    if match["duration"]:
+        hours, minutes, seconds = map(int, match[0].split(":"))
+        amount = (3600 * hours + 60 * minutes + seconds) * UNITS["second"][1]
+        return Word(match.start(), match.end(), lower, "amount", value=(UNITS["second"][0], amount))
     if match["ordinal"]:
         return Word(match.start(), match.end(), lower, "rank", value=(int(match["ordinal"][:-2]),))
     if match["single"]:
@@ -201,6 +211,13 @@ def _date(match: re.Match[str]) -> Word:
 def _time(match: re.Match[str]) -> Word:
     text = match[0].lower()
     numbers = [int(n) for n in re.findall(r"\d+", text)]
+    if said := match["hour"] or match["sharp"]:  # in the morning or in the evening
+        hour = int(said) if said.isdigit() else ONES.index(said.lower())
+        part = (match["part"] or "").lower()
+        minutes = (
+            60 * hour + (30 if "half" in part else 15 if part else 0) * (-1 if part.endswith("to") else 1)
+        ) % 720
+        return Word(match.start(), match.end(), text, "time", value=(minutes, minutes + 720))
     if not numbers:
         minutes = 720 if text == "noon" else 0
     else:
@@ -253,6 +270,9 @@ def _with_units(text: str, words: Sequence[Word]) -> list[Word]:
         with_unit = _merged(text, merged[-1], word) if merged else None
         if with_unit is not None:
             merged[-1] = with_unit
+            before = -3 if len(merged) > 2 and merged[-2].lower == "and" else -2
+            if len(merged) > 1 and (total := _summed(text, merged[before], with_unit)) is not None:
+                merged[before:] = [total]
         else:
             merged.append(word)
     for index in range(len(merged) - 2):  # "more than 5", "3.10 or newer"
@@ -268,13 +288,30 @@ def _with_units(text: str, words: Sequence[Word]) -> list[Word]:
     return merged
 
 
+def _summed(text: str, first: Word, second: Word) -> Word | None:
+    """Return two amounts as one where the second counts parts of the first's unit: "2 hours and 19 minutes"."""
+    unit = re.split(r"[\d\s\xa0-]", first.lower)[-1]
+    dimension, size = UNITS.get(unit) or UNITS.get(unit.removesuffix("s")) or ("", 0.0)
+    if first.kind != "amount" or dimension not in _COMPOUND or second.value[0] != dimension or second.value[1] >= size:
+        return None
+    if not _JOINED.fullmatch(text[first.end : second.start]):
+        return None
+    value = (dimension, first.value[1] + second.value[1])
+    return replace(first, end=second.end, value=value, lower=text[first.start : second.end].lower())
+
+
 def _merged(text: str, amount: Word, word: Word) -> Word | None:
     """Return an amount with the unit that is the next word; None where that is no unit, or the amount has one."""
     unit = UNITS.get(word.lower) or UNITS.get(word.lower.removesuffix("s"))
     if unit is None or amount.kind not in ("amount", "year") or (amount.kind == "amount" and amount.value[0]):
         return None
-    if text[amount.end : word.start] not in ("", " ", "-", "\xa0") or (amount.kind == "year" and unit[0] == "usd"):
-        return None
+    gap = text[amount.end : word.start]
+    if (
+        gap not in ("", " ", "-", "\xa0")
+        or (amount.kind == "year" and unit[0] == "usd")
+        or f"{gap}{word.lower}" == "s"
+    ):
+        return None  # "1990s"
     value = (unit[0], float(amount.value[-1]) * unit[1])
     lower = text[amount.start : word.end].lower()
     return replace(amount, end=word.end, kind="amount", value=value, lower=lower)

@@ -29,8 +29,8 @@ _LEADER = re.compile(r"[.…]{5}")
 
 _NEVER_LAST = words_in("mr mrs ms dr prof hon sen rep gov gen st vs v cf viz e.g i.e eg ie al approx messrs esq")
 _BEFORE_NUMBER = words_in(
-    "no nos art arts sec secs sect para paras ch chap cl fig eq vol pp pt ver reg regs rev stat ann app ex exh sched"
-    " jan feb mar apr jun jul aug sep sept oct nov dec"
+    "no nos nr art arts sec secs sect para paras par ch chap cl fig figs eq eqs ref refs fn vol vols pp pt ver reg regs rev"
+    " stat ann app ex exh sched jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 _MAY_END = words_in("inc ltd pty corp co llc llp plc bros etc jr sr dept est assn ave blvd ext tel hrs min max incl")
 _STARTERS = words_in(

@@ -93,6 +93,20 @@ PLAIN = {
         "The bus leaves at 17:00.": "supported",
         "The bus leaves at 5 am.": "contradicted",
     },
+    "The pool opens at 6:30 and closes at 9 pm.": {
+        "The pool opens at half past six.": "supported",
+        "The pool closes at nine o'clock.": "supported",
+        "The pool opens at a quarter past six.": "contradicted",
+    },
+    "Ann won the race in 2:19:42.": {
+        "Ann won the race in 2 hours, 19 minutes and 42 seconds.": "supported",
+        "The race was won by Ann in 2 h 19 min 42 s.": "supported",
+        "Ann won the race in 2 hours and 29 minutes.": "contradicted",
+    },
+    "The boat is 5 ft 3 inches wide.": {
+        "The boat is 63 inches wide.": "supported",
+        "The boat is 5 feet wide.": "contradicted",
+    },
     "The gallery is open every day except Friday.": {
         "The gallery is open every day.": "overclaim",
         "The gallery is open on Friday.": "contradicted",
