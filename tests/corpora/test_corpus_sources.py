@@ -51,14 +51,15 @@ def write_pdf(path: Path, pages: tuple[str, ...]) -> None:
     path.write_bytes(raw + f"{end}%%EOF\n".encode())
 
 
-def write_docx(path: Path, paragraphs: tuple[str, ...], style: str = "") -> None:
-    """Write the parts of Office Open XML that a text needs. style: of the first paragraph."""
+def write_docx(path: Path, paragraphs: tuple[str, ...], style: str = "", after: str = "") -> None:
+    """Write the parts of Office Open XML that a text needs. style: of the first paragraph. after: what follows, as XML."""
     head = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
     word = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     office = "http://schemas.openxmlformats.org"
     mark = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
     marks = [mark, *[""] * (len(paragraphs) - 1)]
     body = "".join(f"<w:p>{m}<w:r><w:t>{text}</w:t></w:r></w:p>" for m, text in zip(marks, paragraphs, strict=True))
+    body += after
     styles = f'<w:styles xmlns:w="{word}"><w:style w:type="paragraph" w:styleId="Title"><w:name w:val="Title"/></w:style></w:styles>'
     main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
     relations = f"{office}/package/2006/relationships"
@@ -172,6 +173,46 @@ def test_a_title_of_word_is_the_title_of_the_document(tmp_path: Path) -> None:
     )
     (document,) = read_folder(tmp_path).documents
     assert document.title == "Plans of 2024"
+
+
+@st.composite
+def office_blocks(draw: st.DrawFn, depth: int = 2) -> str:
+    """Return paragraphs and tables of Office Open XML; each `@` in them stands for a word."""
+    runs = ("<w:r><w:t>@</w:t></w:r>", "<w:r><w:t>@</w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>ly</w:t></w:r>",
+            "<w:r><w:t>@</w:t><w:br/><w:t>@</w:t></w:r>", "<w:r><w:t>@</w:t><w:tab/><w:t>@</w:t></w:r>",
+            '<w:hyperlink w:anchor="a"><w:r><w:t>@</w:t></w:r></w:hyperlink>', "<w:ins><w:r><w:t>@</w:t></w:r></w:ins>",
+            "<w:del><w:r><w:delText>w9999z</w:delText></w:r></w:del><w:r><w:t>@</w:t></w:r>")  # fmt: skip
+    space = '<w:r><w:t xml:space="preserve"> </w:t></w:r>'
+    parts = []
+    for _ in range(draw(st.integers(1, 3))):
+        if depth and draw(st.booleans()):
+            width = draw(st.integers(1, 3))
+            row = st.lists(office_blocks(0 if depth == 1 else draw(st.integers(0, 1))), min_size=width, max_size=width)
+            rows = draw(st.lists(row, min_size=1, max_size=3))
+            cells = ("".join(f"<w:tc>{cell}</w:tc>" for cell in cells) for cells in rows)
+            # The standard wants a paragraph behind a table in a cell.
+            parts.append(f"<w:tbl>{''.join(f'<w:tr>{line}</w:tr>' for line in cells)}</w:tbl><w:p/>")
+        else:
+            style = draw(st.sampled_from(("", "<w:pPr><w:pStyle w:val='Title'/></w:pPr>")))
+            parts.append(
+                f"<w:p>{style}{space.join(draw(st.lists(st.sampled_from(runs), min_size=1, max_size=3)))}</w:p>"
+            )
+    return "".join(parts)
+
+
+@given(office_blocks())
+def test_each_word_of_a_docx_is_read_once(body: str) -> None:
+    """Against its own words, each of which is written once."""
+    pytest.importorskip("mammoth", reason="needs the extra documents")
+    words = [f"w{number}z" for number in range(body.count("@"))]
+    pieces = iter(words)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.docx")
+        write_docx(path, ("Plans",), "Title", re.sub("@", lambda _: next(pieces), body))
+        blocks = read_file(path).blocks
+    headings = dict.fromkeys(heading for block in blocks for heading in block.path)
+    read = "\n".join([*headings, *(line for block in blocks for line in block.paragraphs)])
+    assert sorted(re.findall(r"w\d+z(?=(?:ly)?\b)", read)) == sorted(words), read
 
 
 def test_html_pdf_and_docx_are_searched_and_quotes_lead_back(tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
+import tempfile
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from factgym.corpora.build import build_corpus
 from factgym.corpora.documents import read_folder
 from factgym.corpora.passage_files import iter_passages
-from factgym.corpora.tables import Cell, row_lines, text_lines
+from factgym.corpora.tables import Cell, read_sheets, row_lines, text_lines
 
 HEAD = "<tr><th>Plan</th><th>Fee</th></tr>"
 PAGES = {
@@ -168,6 +170,41 @@ def write_workbook(path: Path, sheets: dict[str, tuple[str, str]], formats: tupl
                 f"xl/{part}",
                 f"<worksheet {main}><sheetData>{rows}</sheetData><mergeCells>{cells}</mergeCells></worksheet>",
             )
+
+
+@given(
+    st.lists(st.dictionaries(st.integers(0, 5), st.integers(0, 1), min_size=1), min_size=1, max_size=6),
+    st.tuples(st.integers(0, 5), st.integers(1, 6), st.integers(0, 2), st.integers(0, 2)),
+)
+def test_each_word_of_a_sheet_is_read_once(rows: list[dict[int, int]], merged: tuple[int, int, int, int]) -> None:
+    """Against its own words; those of merged cells, of which only the first has a text, are in the line of each row."""
+    left, top, width, height = merged
+    inside = {(x, y) for x in range(left, left + width + 1) for y in range(top, top + height + 1)} - {(left, top)}
+    words, lines = [], []
+    for y, row in enumerate(rows, start=1):
+        cells = ""
+        for x, has_rich_text in sorted(row.items()):
+            if (x, y) in inside:
+                continue
+            words.append(f"w{x}x{y}z")
+            text = (
+                f"<r><t>{words[-1][:2]}</t></r><r><t>{words[-1][2:]}</t></r>"
+                if has_rich_text
+                else f"<t>{words[-1]}</t>"
+            )
+            cells += f'<c r="{"ABCDEFGH"[x]}{y}" t="inlineStr"><is>{text}</is></c>'
+        lines.append(f'<row r="{y}">{cells}</row>')
+    area = f"{'ABCDEFGH'[left]}{top}:{'ABCDEFGH'[left + width]}{top + height}"
+    with tempfile.TemporaryDirectory() as folder:
+        write_workbook(Path(folder, "a.xlsx"), {"Fees": ("".join(lines), area)})
+        read = Counter(
+            re.findall(
+                r"w\dx\dz", "\n".join(line for _, sheet in read_sheets(Path(folder, "a.xlsx")) for line in sheet)
+            )
+        )
+    first = f"w{left}x{top}z"
+    assert set(read) == set(words) and all(number == 1 for word, number in read.items() if word != first)
+    assert read[first] <= height + 1
 
 
 def test_sheets_show_numbers_and_merged_cells_as_a_person_sees_them(tmp_path: Path) -> None:
