@@ -105,7 +105,9 @@ def test_files_that_need_more_are_named(tmp_path: Path, monkeypatch: pytest.Monk
         CheckedDocuments(tmp_path / "none")
 
 
-PLANS = "The Basic plan costs 10 euros a month. The Pro plan costs 25 euros a month. The office in Lyon opened in 2012.\n"
+PLANS = (
+    "The Basic plan costs 10 euros a month. The Pro plan costs 25 euros a month. The office in Lyon opened in 2012.\n"
+)
 TEAM = "Anna Keller leads the office in Lyon. The team has 12 engineers and 4 designers.\n"
 
 
