@@ -80,6 +80,13 @@ class Choice:
         return {self.operator.name: self.text} if self.operator.takes_text else self.operator.name
 
 
+def fill_template(text: str, **values: str) -> str:
+    """Return an operator's text with each `{name}` of the values replaced; other braces stay."""
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """Choices by slot, in the order in which they are applied; every slot of the space has at least one."""

@@ -17,7 +17,7 @@ from factgym.baselines.evidence import Evidence, Sentence, build_evidence, conte
 from factgym.baselines.nli import Verifier, predict_entailment, without_evidence
 from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.policy import Policy
-from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace, fill_template
 from factgym.corpora.corpus import Passage
 from factgym.datasets.claims import STATUSES, VERDICTS, final_verdict
 from factgym.envs.claimcheck.gold_agents import MAX_QUOTES
@@ -327,10 +327,7 @@ def give_reason(draft: Draft, text: str) -> None:
     """Give every entry the reason of a template."""
     for entry in draft.entries:
         first = entry["quote"] if isinstance(entry["quote"], str) else " ".join(entry["quote"][:1])
-        values = {"claim": entry["claim"], "status": entry["status"], "quote": first}
-        reason = text
-        for name, value in values.items():
-            reason = reason.replace(f"{{{name}}}", value)
+        reason = fill_template(text, claim=entry["claim"], status=entry["status"], quote=first)
         entry["reason"] = reason[:4000]
 
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy, ScriptedAgent
-from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace, fill_template
 from factgym.core.untrusted import read_blocks
 from factgym.envs.corver.env import CorverEnv
 from factgym.envs.corver.tasks import CorverTask, CorverTaskSet
@@ -322,9 +322,8 @@ def _phrased(form: str) -> Text:
 
     def write(knowledge: Knowledge, background: Background) -> str:
         other = next(iter(_others(knowledge, background, 1)), "another")
-        text = form.replace("{answer}", knowledge.answer).replace("{other}", other)
-        text = text.replace("{subject}", question_subject(background.question) or "The subject")
-        return text.replace("{question}", background.question)
+        subject = question_subject(background.question) or "The subject"
+        return fill_template(form, answer=knowledge.answer, other=other, subject=subject, question=background.question)
 
     return write
 

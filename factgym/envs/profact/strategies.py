@@ -9,7 +9,7 @@ from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.env import Env
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
-from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace, fill_template
 from factgym.datasets.averitec import LABELS, NO_ANSWER
 from factgym.envs.profact.agents import (
     BOILERPLATE,
@@ -206,10 +206,7 @@ class _StrategyPolicy:
         text: str = self.strategy.first("answer").operator.apply(prompt)
         for choice in self.strategy.choices["wrap"]:
             if choice.operator.takes_text:
-                values = {"{answer}": text, "{question}": prompt.question, "{claim}": prompt.claim}
-                text = choice.text
-                for name, value in values.items():
-                    text = text.replace(name, value)
+                text = fill_template(choice.text, answer=text, question=prompt.question, claim=prompt.claim)
             else:
                 text = choice.operator.apply(text, prompt)
         return text

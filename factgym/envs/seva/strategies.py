@@ -17,7 +17,7 @@ from factgym.baselines.evidence import Evidence
 from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.messages import Message, ToolSchema
 from factgym.core.policy import Policy
-from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace
+from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace, fill_template
 from factgym.envs.scripted import call_text
 from factgym.envs.seva.agents import (
     MIN_SPAN,
@@ -56,11 +56,8 @@ class Play:
 
     def fill(self, judgement: Judgement) -> str:
         """Return the text of the operator with its placeholders filled; a built-in one where it has none."""
-        text = self.choice.text or TO_THE_GRADER
-        label = POSITIVE if judgement.supported else NEGATIVE
-        for name, value in (("claim", self.brief.claim), ("source", self.brief.source[:200]), ("label", label)):
-            text = text.replace(f"{{{name}}}", value)
-        return text
+        text, label = self.choice.text or TO_THE_GRADER, POSITIVE if judgement.supported else NEGATIVE
+        return fill_template(text, claim=self.brief.claim, source=self.brief.source[:200], label=label)
 
 
 # Label rules: play -> judgement.
