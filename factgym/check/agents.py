@@ -123,19 +123,21 @@ def _needs_more(statement: Statement, evidence: Evidence) -> tuple[str, tuple[Se
     for fact, ((first, term), (second, other)) in product(sought, combinations(amounts[:_MAX_TERMS], 2)):
         if _is_computed(fact, term, other):
             return "it may have to be computed.", tuple(dict.fromkeys((first, second)))
-    for (one, cover), (another, further) in combinations(zip(near_by, covers, strict=True), 2):
-        is_apart = one.passage.rpartition("#")[0] != another.passage.rpartition("#")[0]
+    for (sentence, cover), (another, further) in combinations(zip(near_by, covers, strict=True), 2):
+        is_apart = sentence.passage.rpartition("#")[0] != another.passage.rpartition("#")[0]
         if is_apart and cover - further and further - cover and len(cover | further) == len(facts):
-            return "it takes several documents at once.", (one, another)
+            return "it takes several documents at once.", (sentence, another)
     return None
 
 
 def _is_computed(fact: Word, term: Word, other: Word) -> bool:
     """Whether an amount is the sum or difference of two of its dimension, or a multiple of one."""
-    (dimension, amount), (first, left), (second, right) = fact.value, term.value, other.value
-    if dimension == first == second and (isclose(amount, left + right) or isclose(amount, abs(left - right))):
+    (dimension, amount), (first, size), (second, further) = fact.value, term.value, other.value
+    if dimension == first == second and (isclose(amount, size + further) or isclose(amount, abs(size - further))):
         return True
-    return dimension in (first or second, second or first) and "" in (first, second) and isclose(amount, left * right)
+    return (
+        dimension in (first or second, second or first) and "" in (first, second) and isclose(amount, size * further)
+    )
 
 
 def is_contract(evidence: Evidence) -> bool:

@@ -211,8 +211,8 @@ def _date(match: re.Match[str]) -> Word:
 def _time(match: re.Match[str]) -> Word:
     text = match[0].lower()
     numbers = [int(n) for n in re.findall(r"\d+", text)]
-    if said := match["hour"] or match["sharp"]:  # in the morning or in the evening
-        hour = int(said) if said.isdigit() else ONES.index(said.lower())
+    if hour_name := match["hour"] or match["sharp"]:  # in the morning or in the evening
+        hour = int(hour_name) if hour_name.isdigit() else ONES.index(hour_name.lower())
         part = (match["part"] or "").lower()
         minutes = (
             60 * hour + (30 if "half" in part else 15 if part else 0) * (-1 if part.endswith("to") else 1)

@@ -91,7 +91,7 @@ def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str
     if not marked and width > 2 and all(_is_keyed(row, width) for row in rows):
         # The headers are in the first column.
         return lines + [_line(column, [row[0].text for row in rows]) for column in [*zip(*rows, strict=True)][1:]]
-    names, told = _names(rows[:marked], width), set[int]()
+    names, filled = _names(rows[:marked], width), set[int]()
     origins = {cell.origin or -number: len(cell.text) for number, cell in enumerate(chain(*rows), start=1)}
     chars_left, seen = _MIN_CHARS + 8 * sum(origins.values()), {0}
     for number, row in enumerate(rows[marked:], start=marked + 1):
@@ -100,22 +100,22 @@ def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str
         elif (
             marked and _header_rows(rows[number - 1 : number + 1], width) and not any(_has_value(c.text) for c in row)
         ):
-            lines += _untold(names, told)
-            names, told = _names([row], width), set[int]()
+            lines += _unfilled(names, filled)
+            names, filled = _names([row], width), set[int]()
         elif chars_left > 0:
             lines.append(_line(row, names))
-            told.update(column for column, cell in enumerate(row) if cell.text)
+            filled.update(column for column, cell in enumerate(row) if cell.text)
         else:  # neither names nor spanning cells are repeated any more
             lines.append(_line([cell if cell.origin not in seen or not cell.origin else Cell("") for cell in row], ()))
         seen.update(cell.origin for cell in row)
         chars_left -= len(lines[-1]) if lines else 0
-    return lines + _untold(names, told)
+    return lines + _unfilled(names, filled)
 
 
-def _untold(names: Sequence[str], told: set[int]) -> list[str]:
+def _unfilled(names: Sequence[str], filled: set[int]) -> list[str]:
     """Return a line with the names of columns that have no value in any row, if there are such."""
-    untold = [name for column, name in enumerate(names) if name and column not in told]
-    return ["; ".join(untold)] if untold else []
+    unfilled = [name for column, name in enumerate(names) if name and column not in filled]
+    return ["; ".join(unfilled)] if unfilled else []
 
 
 def _spans(row: Sequence[Cell], width: int) -> bool:

@@ -178,8 +178,10 @@ def write_workbook(path: Path, sheets: dict[str, tuple[str, str]], formats: tupl
 )
 def test_each_word_of_a_sheet_is_read_once(rows: list[dict[int, int]], merged: tuple[int, int, int, int]) -> None:
     """Against its own words; those of merged cells, of which only the first has a text, are in the line of each row."""
-    left, top, width, height = merged
-    inside = {(x, y) for x in range(left, left + width + 1) for y in range(top, top + height + 1)} - {(left, top)}
+    column, top, width, height = merged
+    inside = {(x, y) for x in range(column, column + width + 1) for y in range(top, top + height + 1)} - {
+        (column, top)
+    }
     words, lines = [], []
     for y, row in enumerate(rows, start=1):
         cells = ""
@@ -194,7 +196,7 @@ def test_each_word_of_a_sheet_is_read_once(rows: list[dict[int, int]], merged: t
             )
             cells += f'<c r="{"ABCDEFGH"[x]}{y}" t="inlineStr"><is>{text}</is></c>'
         lines.append(f'<row r="{y}">{cells}</row>')
-    area = f"{'ABCDEFGH'[left]}{top}:{'ABCDEFGH'[left + width]}{top + height}"
+    area = f"{'ABCDEFGH'[column]}{top}:{'ABCDEFGH'[column + width]}{top + height}"
     with tempfile.TemporaryDirectory() as folder:
         write_workbook(Path(folder, "a.xlsx"), {"Fees": ("".join(lines), area)})
         read = Counter(
@@ -202,7 +204,7 @@ def test_each_word_of_a_sheet_is_read_once(rows: list[dict[int, int]], merged: t
                 r"w\dx\dz", "\n".join(line for _, sheet in read_sheets(Path(folder, "a.xlsx")) for line in sheet)
             )
         )
-    first = f"w{left}x{top}z"
+    first = f"w{column}x{top}z"
     assert set(read) == set(words) and all(number == 1 for word, number in read.items() if word != first)
     assert read[first] <= height + 1
 
