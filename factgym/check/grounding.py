@@ -1,4 +1,4 @@
-"""The claims of `factgym benchmark grounding`, which people checked, in seven public data sets, and their environment.
+"""The claims of `factgym benchmark grounding`, which people checked, in eight public data sets, and their environment.
 
 An agent plays each claim as in `factgym check`: the prompts of ClaimCheck, the documents of the claim as the library, a
 quote counts if it is word for word in a passage that was opened. Statuses that a data set does not have count as the
@@ -42,6 +42,7 @@ FOLDED: Mapping[str, Mapping[Status, Status]] = MappingProxyType(
         "wice": {"contradicted": "unsupported"},
         "fm2": {"unsupported": "contradicted", "overclaim": "contradicted"},
         "scifact": {"overclaim": "unsupported"},
+        "fever-symmetric": {"unsupported": "contradicted", "overclaim": "contradicted"},
         "contracts": {"overclaim": "unsupported"},
         "factcheck-gpt": _BINARY,
         "factcheck-gpt-claims": {},

@@ -1,7 +1,7 @@
 """Claims with the documents that they were checked against, out of public benchmarks, as `ClaimExample` records.
 
-Read are WiCE, Fool Me Twice and SciFact, whose annotators marked sentences; Factcheck-GPT, GrayFacts and files in the
-layout of LLM-AggreFact, which have a label and no evidence. Statuses of the data sets' labels:
+Read are WiCE, Fool Me Twice and SciFact, whose annotators marked sentences; FEVER Symmetric, Factcheck-GPT, GrayFacts and
+files in the layout of LLM-AggreFact, which have a label and no evidence. Statuses of the data sets' labels:
 
 - WiCE: supported; partially supported is an overclaim, as the page says less than the sentence; not supported is
   unsupported. Of several annotated sets of sentences each suffices.

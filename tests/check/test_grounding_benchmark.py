@@ -214,3 +214,20 @@ def test_check_gives_a_confidence_to_calibrated_agents_alone(tmp_path: Path, agg
     assert checked.claims[0].confidence is None
     (checked,) = Checker(documents, agent, calibrations={agent.name: calibrated}).check([Answer("a", claim)])
     assert 0 < checked.claims[0].confidence < 1
+
+
+@pytest.mark.data
+def test_supported_or_not_is_scored_for_each_agent(data_dir: Path, tmp_path: Path) -> None:
+    """Against the shares counted here."""
+    outcome = BENCHMARK.run(Request(data=data_dir, only=("fever-symmetric",), n=40, out=tmp_path))
+    assert [result.agent for result in outcome.results] == ["majority", "rules", "embedding", "lexical"]
+    rules = outcome.results[1].report
+    green = [claim for claim in rules.claims if claim.verdict == "supported"]
+    right = [claim for claim in green if claim.gold == "supported"]
+    gold = [claim for claim in rules.claims if claim.gold == "supported"]
+    assert rules.green["precision"].value == pytest.approx(len(right) / len(green))
+    recalls = len(right) / len(gold), 1 - (len(green) - len(right)) / (len(rules.claims) - len(gold))
+    assert rules.green["balanced"].value == pytest.approx(sum(recalls) / 2)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Not played, as it needs weights: --agent nli:FOLDER." in page
+    assert "Too few supported claims to decide anything: fever-symmetric." in page
