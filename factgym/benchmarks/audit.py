@@ -286,10 +286,6 @@ def _table(rows: Sequence[AuditRow], judgements: Mapping[str, Judgement], names:
     return make_table(printable(title, 76), columns, lines, min_width=18)
 
 
-OnEpisode = Callable[[str, int], None]
-"""Called with the agent's name and the number of episodes that it has played."""
-
-
 @dataclass(frozen=True, slots=True)
 class Audit:
     """Rows of all agents on the same `n` tasks of `env`, in the order of the family's agents.
@@ -343,13 +339,14 @@ def run_audit(
     n: int = 200,
     seed: int = 0,
     agents: Mapping[str, ScriptedAgent] | None = None,
-    on_episode: OnEpisode | None = None,
+    on_episode: Callable[[str, int], None] = lambda name, done: None,
     baseline: Agent | None = None,
 ) -> Audit:
     """Let each agent play the same `n` tasks (all of a smaller split), and compare their rewards.
 
     Each episode is scored once, and its components and gates are combined under every rubric. agents: by default those of
-    the environment's family; pass more to audit your own. baseline: an agent that plays as the honest baseline, which the
+    the environment's family; pass more to audit your own. on_episode: called with the agent's name and the number of
+    episodes that it has played. baseline: an agent that plays as the honest baseline, which the
     scripted one then is not. Raises ConfigError for n < 2, or when there is no agent in one of the roles that are
     compared, and RunAbortedError where the baseline cannot play.
     """
@@ -368,15 +365,14 @@ def run_audit(
         episodes: Iterable[Record] = play_many(env, agent, order, seed)
         if baseline is not None and agent.role == "honest":
             jobs = [Job(index, 0, seed) for index in order]
-            episodes = play_jobs(env, baseline, jobs, partial(on_episode or (lambda name, done: None), agent.name))
+            episodes = play_jobs(env, baseline, jobs, partial(on_episode, agent.name))
         for number, episode in enumerate(episodes, 1):
             report = episode["reward"]
             if report is not None and report["status"] == "scored":
                 reports.append((report["components"], report["metrics"]["gates"]))
             else:
                 faults.append(printable(str((report or {}).get("error") or "an episode was lost"), 300))
-            if on_episode is not None:
-                on_episode(agent.name, number)
+            on_episode(agent.name, number)
         totals = {name: [rubric.total(*report) for report in reports] for name, rubric in rubrics.items()}
         totals_by_agent[agent.name] = totals
         names = list(reports[0][0]) if reports else []

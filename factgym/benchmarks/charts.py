@@ -32,6 +32,7 @@ _STYLE: Mapping[str, Any] = {
     "legend.frameon": False,
     "text.parse_math": False,
 }
+_POINTS: Mapping[str, Any] = {"fmt": "o", "capsize": 3, "linewidth": 1.2, "markersize": 4}
 
 
 def label_text(text: str) -> str:
@@ -39,13 +40,14 @@ def label_text(text: str) -> str:
     return visible(cut(text, 60))
 
 
-def _whiskers(axes: Axes, xs: Sequence[float], shares: Sequence[Estimate], colour: str, name: str | None) -> None:
-    """Points at the shares' values with their intervals as error bars."""
-    values = [share.value or 0.0 for share in shares]
-    below = [value - (share.low or 0.0) for value, share in zip(values, shares, strict=True)]
-    above = [(1.0 if share.high is None else share.high) - value for value, share in zip(values, shares, strict=True)]
-    reach = [[max(0.0, length) for length in lengths] for lengths in (below, above)]
-    axes.errorbar(xs, values, yerr=reach, fmt="o", color=colour, capsize=3, label=name, linewidth=1.2, markersize=4)
+def error_bars(
+    axes: Axes, xs: Sequence[float], estimates: Sequence[Estimate], scale: float = 1.0, **style: Any
+) -> None:
+    """Draw points with their intervals as whiskers; one without an interval, as of one task, has none."""
+    rows = [(estimate.value or 0.0, estimate.low, estimate.high) for estimate in estimates]
+    below = [0.0 if low is None else max(0.0, scale * (value - low)) for value, low, _ in rows]
+    above = [0.0 if high is None else max(0.0, scale * (high - value)) for value, _, high in rows]
+    axes.errorbar(xs, [scale * value for value, _, _ in rows], yerr=[below, above], **style)
 
 
 def reliability_chart(curve: Reliability, title: str = "Calibration") -> str:
@@ -55,7 +57,7 @@ def reliability_chart(curve: Reliability, title: str = "Calibration") -> str:
 
     def points(axes: Axes) -> None:
         axes.plot([0, 1], [0, 1], linestyle="--", color=MUTED, linewidth=1)
-        _whiskers(axes, confidences, accuracies, COLOURS[0], None)
+        error_bars(axes, confidences, accuracies, color=COLOURS[0], **_POINTS)
         axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="confidence", ylabel="accuracy")
 
     def items(axes: Axes) -> None:
@@ -79,7 +81,8 @@ def share_curves(
             filled = [(j, share) for j, share in enumerate(shares) if share.n]
             shift = 0.1 * (i - (len(curves) - 1) / 2)
             xs = [j + shift for j, _ in filled]
-            _whiskers(axes, xs, [share for _, share in filled], COLOURS[i % len(COLOURS)], label_text(name))
+            style = {"color": COLOURS[i % len(COLOURS)], "label": label_text(name), **_POINTS}
+            error_bars(axes, xs, [share for _, share in filled], **style)
         for boundary in boundaries:
             axes.axvline(boundary, linestyle="--", color=MUTED, linewidth=1)
         names = curves[0][1] if curves else ()

@@ -106,10 +106,6 @@ class Validation:
         }
 
 
-OnCheck = Callable[[str], None]
-"""Called with the name of each check before it starts."""
-
-
 def validate(
     env_id: str,
     settings: Mapping[str, Any] | None = None,
@@ -118,12 +114,12 @@ def validate(
     budget: int = BUDGET,
     seed: int = 0,
     oracle_share: float = ORACLE_SHARE,
-    on_check: OnCheck = lambda name: None,
+    on_check: Callable[[str], None] = lambda name: None,
 ) -> Validation:
     """Validate an environment.
 
     settings: as of `make`, JSON values. n: tasks that each scripted agent plays. budget: training episodes of the search.
-    oracle_share: of the highest reward, for the oracle. Raises ConfigError for an environment that cannot be made.
+    oracle_share: of the highest reward, for the oracle. on_check: called with the name of each check before it starts. Raises ConfigError for an environment that cannot be made.
     """
     subject = _Subject(env_id, dict(settings or {}), n, budget, seed, oracle_share)
     checks = []

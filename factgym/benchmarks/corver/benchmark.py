@@ -277,11 +277,10 @@ def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
     """Return the paper's curve and those with its buckets, with the boundaries of the reward's tiers, as SVG (figure 5)."""
     published = published_curve()
     lows = [bucket.low for bucket in published.buckets]
-    curves_drawn = [("the paper’s 700 sentences", published)]
-    curves_drawn += [(name, curve) for name, curve in curves if [bucket.low for bucket in curve.buckets] == lows]
     drawn = [
         (name, [bucket.name for bucket in curve.buckets], [bucket.share for bucket in curve.buckets])
-        for name, curve in curves_drawn
+        for name, curve in (("the paper’s 700 sentences", published), *curves)
+        if [bucket.low for bucket in curve.buckets] == lows
     ]
     tiers = (1, DEFAULT_RULES.low_count, DEFAULT_RULES.high_count)
     return share_curves(drawn, "Right sentences by count", [lows.index(tier) - 0.5 for tier in tiers])

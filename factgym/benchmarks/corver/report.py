@@ -168,7 +168,6 @@ def mean_reward(answers: Sequence[Answer], variant: str, preset: str = "referenc
 # A run's label, from its manifest.
 
 NO_COUNTER = "no counter"
-DEFAULT_EXTRACTOR = "rule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +201,7 @@ class RunLabel:
         parts += [f"{self.prompt} prompt" if self.prompt else "", f"reward {self.reward}" if self.reward else ""]
         parts.append(f"{self.judge} judge" if self.judge else "")
         parts += [f"counts: {self.counter}" if self.counter != NO_COUNTER else NO_COUNTER]
-        parts.append(f"extractor {self.extractor}" if self.extractor not in ("", DEFAULT_EXTRACTOR) else "")
+        parts.append(f"extractor {self.extractor}" if self.extractor not in ("", "rule") else "")
         return " · ".join(filter(None, parts))
 
 

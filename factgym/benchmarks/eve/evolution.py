@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from factgym.agents.runs import files
 from factgym.agents.runs.files import ROLLOUTS
 from factgym.benchmarks.charts import COLOURS, panel_chart
 from factgym.benchmarks.formats import count, decimal
-from factgym.benchmarks.report import Note, Report, Section, Table, make_table
+from factgym.benchmarks.report import Note, Part, Report, Section, make_table
 from factgym.benchmarks.terminal import render_report
 
 if TYPE_CHECKING:
@@ -86,29 +85,19 @@ def phase_table(summary: Mapping[str, Any], phase: str) -> tuple[str, str, list[
     return title, legend, ["episodes", *(_HEADS.get(name, name) for name in measures)], rows
 
 
-def phase_sections(summary: Mapping[str, Any]) -> Iterator[Section]:
-    """Yield both phases and the data set of `summary_of`, for a terminal."""
+def render_phases(summary: Mapping[str, Any]) -> Group:
+    """Return both phases and the data set of `summary_of`, for a rich Console."""
+    from rich.console import Group
+
+    parts: list[Part] = []
     for phase in _PHASES:
         title, legend, heads, rows = phase_table(summary, phase)
         if phase == "solver" and summary["data"] is not None:
-            yield Section("Data set", tuple(Note(line, fine=True) for line in data_lines(summary["data"])))
+            parts += [Note(line, fine=True) for line in ("Data set", *data_lines(summary["data"]))]
         if rows or phase == "proposer":
-            table = make_table(title, ("", *heads), [(str(i), *cells) for i, cells in enumerate(rows, 1)])
-            yield Section(title, (table, *([Note(legend, fine=True)] if legend else [])))
-
-
-def render_phases(summary: Mapping[str, Any]) -> Group:
-    """Return the phases of `summary_of`, for a rich Console."""
-    from rich.console import Group
-
-    sections = [
-        # A table prints its own title on a terminal; a section of sentences needs a heading.
-        section
-        if any(isinstance(part, Table) for part in section.parts)
-        else replace(section, parts=(Note(section.title, fine=True), *section.parts))
-        for section in phase_sections(summary)
-    ]
-    return Group(*render_report(Report("EVE", tuple(sections), notes=tuple(summary["caveats"]))))
+            parts.append(make_table(title, ("", *heads), [(str(i), *cells) for i, cells in enumerate(rows, 1)]))
+            parts += [Note(legend, fine=True)] if legend else []
+    return Group(*render_report(Report("EVE", (Section("", tuple(parts)),), notes=tuple(summary["caveats"]))))
 
 
 def render_rounds(rounds: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()) -> Group:
@@ -118,9 +107,9 @@ def render_rounds(rounds: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()
     rows = []
     for row in rounds:
         data, test = row.get("data") or {}, row.get("test") or {}
-        cells = [f"{data['rows']:,}" if data else "", *(decimal(data[name], 3) if data else "" for name in ("V",))]
+        cells = [f"{data['rows']:,}", decimal(data["V"])] if data else ["", ""]
         measures = ("reward", "em", "evidence_f1", "verbatim")
-        rows.append([str(row["round"]), *cells, *(decimal(test[name], 3) if test else "" for name in measures)])
+        rows.append([str(row["round"]), *cells, *(decimal(test[name]) if test else "" for name in measures)])
     heads = ("round", "rows", "V", "reward", "EM", "evidence F1", "verbatim")
     section = Section(
         "Rounds", (make_table("The data set of each round, and its solver on held-out questions", heads, rows),)
@@ -128,7 +117,7 @@ def render_rounds(rounds: Sequence[Mapping[str, Any]], notes: Sequence[str] = ()
     return Group(*render_report(Report("EVE", (section,), notes=tuple(notes))))
 
 
-def rounds_chart(rounds: Sequence[Mapping[str, Any]], title: str = "Rounds of self-evolution") -> str:
+def rounds_chart(rounds: Sequence[Mapping[str, Any]]) -> str:
     """The curves over the rounds of `rounds.json` as SVG: both policies' rewards in training, and the held-out solver.
 
     Training's values are those of a round's last iteration. Raises MissingExtraError without the chart library.
@@ -144,11 +133,10 @@ def rounds_chart(rounds: Sequence[Mapping[str, Any]], title: str = "Rounds of se
 
     trained = {phase: (phase, "reward") for phase in ("proposer", "solver")}
     measures = {"reward": ("test", "reward"), "exact match": ("test", "em"), "evidence F1": ("test", "evidence_f1")}
-    panels = {
-        "training episodes": partial(draw, series=trained, label="reward"),
-        "solver on held-out questions": partial(draw, series=measures, label="mean over the questions"),
-    }
-    return panel_chart(title, panels if any(row.get("test") for row in rounds) else dict([*panels.items()][:1]))
+    panels = {"training episodes": partial(draw, series=trained, label="reward")}
+    if any(row.get("test") for row in rounds):
+        panels["solver on held-out questions"] = partial(draw, series=measures, label="mean over the questions")
+    return panel_chart("Rounds of self-evolution", panels)
 
 
 def data_lines(data: Mapping[str, Any]) -> list[str]:

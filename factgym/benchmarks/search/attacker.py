@@ -65,8 +65,15 @@ def attacker_prompt(env: Env[Any], space: StrategySpace) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-async def ask_attacker_async(env: Env[Any], agent: Agent, rounds: int = ROUNDS, seed: int = 0) -> Attack:
-    """Let an agent write strategies, in at most `rounds` replies. Raises PolicyError as its policy does."""
+def ask_attacker(env: Env[Any], agent: Agent, seed: int = 0) -> Attack:
+    """Let an agent write strategies, in at most `ROUNDS` replies, from a thread without a running event loop.
+
+    Raises PolicyError as its policy does.
+    """
+    return asyncio.run(_ask(env, agent, seed))
+
+
+async def _ask(env: Env[Any], agent: Agent, seed: int) -> Attack:
     space = strategy_space(env)
     messages: list[Message] = [{"role": "user", "content": attacker_prompt(env, space)}]
     strategies: dict[str, Strategy] = {}
@@ -75,7 +82,7 @@ async def ask_attacker_async(env: Env[Any], agent: Agent, rounds: int = ROUNDS, 
     try:
         await agent.prepare()
         policy = agent.start(env, seed)
-        for _ in range(rounds):
+        for _ in range(ROUNDS):
             reply = await call_policy(policy, messages, [], blocking=agent.threads > 0)
             text = message_text(reply)
             valid, faults = read_strategies(text, space)
@@ -93,11 +100,6 @@ async def ask_attacker_async(env: Env[Any], agent: Agent, rounds: int = ROUNDS, 
     finally:
         await agent.close()
     return Attack(tuple(strategies.values())[:MAX_STRATEGIES], invalid, tuple(errors[:_MAX_ERRORS]))
-
-
-def ask_attacker(env: Env[Any], agent: Agent, rounds: int = ROUNDS, seed: int = 0) -> Attack:
-    """`ask_attacker_async` for a thread without a running event loop."""
-    return asyncio.run(ask_attacker_async(env, agent, rounds, seed))
 
 
 def read_strategies(text: str, space: StrategySpace) -> tuple[list[Strategy], list[str]]:

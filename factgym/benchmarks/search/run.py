@@ -26,7 +26,7 @@ from factgym.core.messages import message_text
 from factgym.core.policy import ScriptedAgent
 from factgym.core.registry import load_attribute
 from factgym.core.seeds import derive
-from factgym.core.strategies import Example, Strategy, StrategySpace
+from factgym.core.strategies import Strategy, StrategySpace
 from factgym.rewards.rubric import Rubric
 
 BUDGET = 4000
@@ -240,11 +240,7 @@ def _with_split(env: Env[Any], split: str) -> Env[Any]:
 
 def fit_shortcuts(tasks: SearchTasks, space: StrategySpace) -> ShortcutClassifiers:
     """Return classifiers over the tasks for fitting; nothing is fitted before it is asked for."""
-
-    def examples() -> Iterator[Example | None]:
-        return (space.example(tasks.env, tasks.env.tasks[index]) for index in tasks.fit)
-
-    return ShortcutClassifiers(examples())
+    return ShortcutClassifiers(space.example(tasks.env, tasks.env.tasks[index]) for index in tasks.fit)
 
 
 def run_search(

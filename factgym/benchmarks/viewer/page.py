@@ -87,13 +87,7 @@ def write_page(
             page.write(fill_template("evolution.html", values))
         return out
     rows: list[list[Any]] = []
-
-    def listed() -> Iterator[dict[str, Any]]:
-        for episode in run.episodes():
-            rows.append(row_of(episode))
-            yield episode
-
-    summary = summarise(listed(), prices, model=model_of(run.manifest), bounds=run.reward_bounds)
+    summary = _summarised(run, rows, prices=prices)
     with open_page(out) as page:
         _write(page, _values(run, summary), [run], rows, {}, live)
     return out
@@ -105,19 +99,22 @@ def write_comparison(runs: Mapping[str, Run], out: Path, live: bool = False) -> 
     Raises DataError when a run is unusable or the page cannot be written.
     """
     rows: list[list[Any]] = []
-    summaries = []
-    for number, run in enumerate(runs.values()):
-
-        def listed(run: Run = run, number: int = number) -> Iterator[dict[str, Any]]:
-            for episode in run.episodes():
-                rows.append([*row_of(episode), number])
-                yield episode
-
-        summaries.append(summarise(listed(), bounds=run.reward_bounds))
+    summaries = [_summarised(run, rows, number) for number, run in enumerate(runs.values())]
     out = out / "index.html" if out.is_dir() else out
     with open_page(out) as page:
         _write(page, comparison_values(runs, summaries, rows), list(runs.values()), rows, {"runs": list(runs)}, live)
     return out
+
+
+def _summarised(run: Viewed, rows: list[list[Any]], *cells: Any, prices: PriceTable | None = None) -> RunSummary:
+    """Summarise a run in one pass that appends a row of the list for each episode, with `cells` at its end."""
+
+    def listed() -> Iterator[dict[str, Any]]:
+        for episode in run.episodes():
+            rows.append([*row_of(episode), *cells])
+            yield episode
+
+    return summarise(listed(), prices, model=model_of(run.manifest), bounds=run.reward_bounds)
 
 
 def _is_run(path: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from factgym.agents.runs.files import EPISODES, read_json
-from factgym.benchmarks.charts import COLOURS, label_text, panel_chart
+from factgym.benchmarks.charts import COLOURS, error_bars, label_text, panel_chart
 from factgym.benchmarks.formats import decimal, interval
 from factgym.benchmarks.page import cut, report_page, write_page
 from factgym.benchmarks.report import Chart, Column, Link, Note, Part, Report, Section, Table, make_table
@@ -131,21 +131,8 @@ def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[
         lines = [{**row, "total_step": row["step"]} for row in result["held_out"]]
         _draw_curves(axes, {}, ends[1:-1], lines, label="validation tasks")
         if len(ends) == len(scores):
-            # Without an interval, as of one task, a point has no whiskers.
-            ranges = [(row["low"], row["high"]) if row["low"] is not None else (row["reward"],) * 2 for row in scores]
-            below = [max(0.0, row["reward"] - low) for row, (low, _) in zip(scores, ranges, strict=True)]
-            above = [max(0.0, high - row["reward"]) for row, (_, high) in zip(scores, ranges, strict=True)]
-            rewards = [row["reward"] for row in scores]
-            axes.errorbar(
-                ends,
-                rewards,
-                yerr=[below, above],
-                fmt="s",
-                color=COLOURS[1],
-                capsize=3,
-                markersize=5,
-                label="test tasks",
-            )
+            rewards = [Estimate(row["reward"], row["low"], row["high"], row["tasks"]) for row in scores]
+            error_bars(axes, ends, rewards, fmt="s", color=COLOURS[1], capsize=3, markersize=5, label="test tasks")
         if len(ends) > 2 and all(stage_steps):
             stages, steps = list(range(len(ends))), [row["step"] for row in result["held_out"]]
             widths = make_interp_spline(ends, stages, k=1), make_interp_spline(stages, ends, k=1)
@@ -213,12 +200,7 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
         tasks = next(iter(scores.values()))["tasks"]
         counted = [name for row in scores.values() for name in row["weights"]]
         names = list(dict.fromkeys(["reward", *counted]))
-        columns = [
-            "score",
-            *scores,
-            "difference",
-            "95 % interval",
-        ]
+        columns = ["score", *scores, "difference", "95 % interval"]
         rows = []
         for name in names:
             cells = [

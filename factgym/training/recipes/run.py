@@ -380,7 +380,8 @@ class _Training:
             )
         finally:
             self.progress.episodes = None
-        if not finished or not self._has_line(split, name):
+        logged = {(line.get("evaluation"), line.get("name")) for line in read_metrics(self.folder)}
+        if not finished or (split, name) not in logged:
             about = {"stage": number, "kind": self.recipe.stages[number].kind, "step": step, "name": name}
             total = self.offset if name in self._boundaries else self.offset + step
             self._add({**about, "total_step": total, "evaluation": split, **scores})
@@ -391,9 +392,6 @@ class _Training:
     @property
     def _boundaries(self) -> list[str]:
         return ["start", *(f"{number}-{stage.kind}" for number, stage in enumerate(self.recipe.stages))]
-
-    def _has_line(self, split: str, name: str) -> bool:
-        return any(line.get("evaluation") == split and line.get("name") == name for line in read_metrics(self.folder))
 
     def _add(self, line: dict[str, Any]) -> None:
         with create_file(self.folder / METRICS, "ab") as file:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from factgym.agents.runs.files import ALLOCATION, MANIFEST, METRICS, read_json
-from factgym.benchmarks.charts import COLOURS, MUTED, label_text, panel_chart
+from factgym.benchmarks.charts import COLOURS, MUTED, error_bars, label_text, panel_chart
 from factgym.benchmarks.formats import ABSENT, printable
 from factgym.benchmarks.report import Column, Note, Part, Row, Section, make_table
 from factgym.benchmarks.statistics.bootstrap import paired_bca
@@ -271,18 +271,10 @@ def evolution_chart(report: EvolutionReport, title: str = "Changes by round of s
         rows = report.rows_of(arm)
         for index, name in enumerate(report.benchmarks):
             xs = [row.number + 0.04 * (index % 5 - 2) for row in rows]
-            values, below, above = [], [], []
-            for row in rows:
-                change = row.scores[name].change or Estimate(0.0, None, None, 0)
-                value = change.value or 0.0
-                values.append(100 * value)
-                below.append(max(0.0, 100 * (value - (value if change.low is None else change.low))))
-                above.append(max(0.0, 100 * ((value if change.high is None else change.high) - value)))
-            line, colour = "-" if index < len(COLOURS) else "--", COLOURS[index % len(COLOURS)]
+            estimates = [row.scores[name].change or Estimate(0.0, None, None, 0) for row in rows]
+            style = {"ls": "-" if index < len(COLOURS) else "--", "color": COLOURS[index % len(COLOURS)]}
             label = label_text(short_name(name))
-            axes.errorbar(
-                xs, values, yerr=[below, above], marker="o", markersize=4, label=label, ls=line, color=colour
-            )
+            error_bars(axes, xs, estimates, 100, marker="o", markersize=4, label=label, **style)
         averages = [100 * (row.average - rows[0].average) for row in rows]
         axes.plot([row.number for row in rows], averages, ":", color=MUTED, linewidth=2, label="average")
         axes.axhline(0, color=MUTED, linewidth=0.8)
