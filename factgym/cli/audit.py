@@ -122,8 +122,7 @@ def _search(
     from factgym.agents.runs.files import write_json
     from factgym.benchmarks.formats import count
     from factgym.benchmarks.search.attacker import ask_attacker
-    from factgym.benchmarks.search.certificate import certificate
-    from factgym.benchmarks.search.render import render_search
+    from factgym.benchmarks.search.certificate import certificate, render_search
     from factgym.benchmarks.search.run import run_search
     from factgym.cli.display import RepeatedTracebacks
 

@@ -250,7 +250,7 @@ def eve(
     from factgym.benchmarks.eve.evolution import render_phases, render_rounds, rounds_chart, untrained_notes
     from factgym.cli.display import resumable
     from factgym.training.eve import EveEvolution, EveRounds, EveSettings, summary_of
-    from factgym.training.eve.rounds import ROUNDS
+    from factgym.training.eve.loop import ROUNDS
     from factgym.training.rollouts import Callbacks
 
     try:

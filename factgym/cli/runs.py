@@ -60,8 +60,7 @@ def _write(runs: list[Path], out: Path | None, prices: Path | None, live: bool =
     """Write the page that fits the runs, and of a training run the episodes of its checkpoints beside its curves."""
     from factgym.agents.runs.read import read_run
     from factgym.benchmarks.costs import read_prices
-    from factgym.benchmarks.viewer.comparison import run_names
-    from factgym.benchmarks.viewer.page import write_comparison, write_page
+    from factgym.benchmarks.viewer.page import run_names, write_comparison, write_page
     from factgym.training.recipes.curves import checkpoint_runs, is_training_run, write_curves
 
     if len(runs) > 1:

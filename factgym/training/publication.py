@@ -19,8 +19,7 @@ from factgym.benchmarks.page import cut, report_page, write_page
 from factgym.benchmarks.report import Cell, Chart, Column, Link, Note, Part, Report, Section, make_table
 from factgym.benchmarks.search.certificate import best_exploit, describe, read_certificate
 from factgym.benchmarks.statistics.intervals import Estimate
-from factgym.benchmarks.viewer.comparison import run_names
-from factgym.benchmarks.viewer.page import write_comparison
+from factgym.benchmarks.viewer.page import run_names, write_comparison
 from factgym.benchmarks.viewer.page import write_page as write_run_page
 from factgym.core.errors import ConfigError, DataError
 from factgym.training.recipes.curves import (

@@ -26,10 +26,10 @@ from factgym.benchmarks.search.certificate import (
     certificate,
     describe_free,
     read_certificate,
+    render_search,
     worse,
 )
 from factgym.benchmarks.search.optimise import Optimiser
-from factgym.benchmarks.search.render import render_search
 from factgym.benchmarks.search.reward_code import without_comments
 from factgym.benchmarks.search.run import SearchResult, StrategyRunner, judge_strategy, run_search, search_tasks
 from factgym.benchmarks.statistics.intervals import Estimate

@@ -29,11 +29,10 @@ from factgym.agents.runs.read import read_run
 from factgym.benchmarks.costs import Price, PriceTable
 from factgym.benchmarks.page import data_block, templates, visible
 from factgym.benchmarks.viewer import live
-from factgym.benchmarks.viewer.comparison import run_names
 from factgym.benchmarks.viewer.episodes import COLUMNS, detail_of, row_of
 from factgym.benchmarks.viewer.eve import read_dataset
 from factgym.benchmarks.viewer.live import PageServer
-from factgym.benchmarks.viewer.page import write_comparison, write_page
+from factgym.benchmarks.viewer.page import run_names, write_comparison, write_page
 from factgym.benchmarks.viewer.transcript import made_of, marked_pieces, quote_span, steps_of
 from factgym.core.errors import DataError
 from factgym.datasets.multihop import Evidence, Triple, triple_row

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factgym.core.errors import ConfigError
-from factgym.training.eve.bandit import Arms, arm_rewards, qualities, quality, run_reward
+from factgym.training.eve.selector import Arms, arm_rewards, qualities, quality, run_reward
 
 # Rewards that differ differ visibly: equal scores are told from others by a threshold of rounding.
 REWARDS = st.floats(-5, 30).map(lambda reward: round(reward, 3))

@@ -12,9 +12,16 @@ import pytest
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.corpora.dense import Encoder
 from factgym.generators.multihop_world import world
-from factgym.training.eve.bandit import Arms
-from factgym.training.eve.clusters import Clusters, cluster, corpus_embeddings, text_embeddings
-from factgym.training.eve.selector import Choice, Selector, SelectorSettings
+from factgym.training.eve.selector import (
+    Arms,
+    Choice,
+    Clusters,
+    Selector,
+    SelectorSettings,
+    cluster,
+    corpus_embeddings,
+    text_embeddings,
+)
 
 pytest.importorskip("sklearn", reason="needs scikit-learn, of the extra 'selector'")
 

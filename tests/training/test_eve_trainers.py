@@ -155,9 +155,7 @@ def test_the_selector_draws_before_and_is_updated_after(tmp_path: Path) -> None:
     """What is on disk is what the selector does by itself, when it is given the same facts."""
     pytest.importorskip("sklearn", reason="needs the extra 'selector'")
     from factgym.core.seeds import derive
-    from factgym.training.eve.bandit import run_reward
-    from factgym.training.eve.clusters import corpus_embeddings
-    from factgym.training.eve.selector import Selector, SelectorSettings
+    from factgym.training.eve.selector import Selector, SelectorSettings, corpus_embeddings, run_reward
 
     options = {"clusters": 4, "growth": 1.5}
     own = evolution(tmp_path, small(draw="selector", selector=options))

@@ -1,8 +1,7 @@
 """EVE's self-evolution: a proposer and a solver that learn, one after the other, from evidence that can be checked."""
 
 from factgym.benchmarks.eve.evolution import summary_of
-from factgym.training.eve.loop import EveEvolution
-from factgym.training.eve.rounds import EveRounds
+from factgym.training.eve.loop import EveEvolution, EveRounds
 from factgym.training.eve.settings import EveSettings
 from factgym.training.eve.trainers import EVE_TRAINERS, Checked, Learner, Untrained
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,10 @@ from factgym.agents.runs.read import read_run
 from factgym.benchmarks.eve.evolution import summary_of
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
+from factgym.core.registry import make
 from factgym.core.seeds import derive
 from factgym.corpora.dense import shared_encoder
 from factgym.datasets.multihop import Triple, read_triples
-from factgym.training.eve.bandit import run_reward
-from factgym.training.eve.clusters import corpus_embeddings
 from factgym.training.eve.rollouts import (
     Episodes,
     PhaseName,
@@ -44,7 +43,7 @@ from factgym.training.eve.rollouts import (
     training_rows,
     write_triples,
 )
-from factgym.training.eve.selector import Selector, SelectorSettings
+from factgym.training.eve.selector import Selector, SelectorSettings, corpus_embeddings, run_reward
 from factgym.training.eve.settings import EveSettings, PassageSplits, open_passages
 from factgym.training.eve.trainers import Learner
 from factgym.training.rollouts import SILENT, Callbacks, collect_rollouts
@@ -93,7 +92,12 @@ class EveEvolution:
                 "settings": self.settings.describe(),
                 "proposer": await self.proposer.describe(),
                 "solver": await self.solver.describe(),
-                "scoring": {name: _scoring_text(value) for name, value in self.scoring.items() if name != "cache"},
+                "scoring": {
+                    # An agent by its description.
+                    name: {"agent": value.name, **value.describe()} if isinstance(value, Agent) else value
+                    for name, value in self.scoring.items()
+                    if name != "cache"
+                },
                 "fingerprints": self.passages.describe(),
             }
             files.open_folder(self.out, manifest, resume=resume)
@@ -209,7 +213,7 @@ class Phase(ABC):
 
     def folders_before(self, number: int) -> list[Path]:
         """Folders of the earlier iterations, those of earlier rounds first."""
-        rounds = [folder for evolution in self.evolution.earlier for folder in evolution.finished(self.name)]
+        rounds = folders_of(self.name, self.evolution.earlier)
         return [*rounds, *(self.folder(earlier) for earlier in range(1, number))]
 
     async def run(self, iterations: int) -> None:
@@ -353,11 +357,6 @@ class SolverPhase(Phase):
         return solver_metrics(episodes)
 
 
-def _scoring_text(value: Any) -> Any:
-    """A scoring option for a manifest: an agent by its description."""
-    return {"agent": value.name, **value.describe()} if isinstance(value, Agent) else value
-
-
 def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
     """Rows of iteration `number` (from 1) among `total`: the next `batch` of shuffled epochs, without repeats."""
     # Epochs follow each other without a gap; a batch that spans two may hold a row twice, and then plays it once.
@@ -367,3 +366,122 @@ def iteration_rows(number: int, total: int, batch: int, seed: int) -> list[int]:
         for epoch in {position // total for position in positions}
     }
     return list(dict.fromkeys(epochs[position // total][position % total] for position in positions))
+
+
+# Rounds: proposer and solver of a round begin the next one, over the same two splits of the passages.
+#
+#     round-0/test    the initial solver's answers to held-out questions
+#     round-1/…       the phases of a round, as an evolution of one round leaves them; test: its solver's answers
+#     rounds.json     the measures of every round
+#
+# Held-out questions are those of the test split of a generated world: no name of theirs is in a passage of the evolution.
+
+EVE_ROUNDS = "factgym evolve eve, rounds"
+ROUNDS, TEST = "rounds.json", "test"
+TEST_SAMPLES = 2
+"""Answers to each held-out question."""
+
+
+@dataclass(frozen=True)
+class EveRounds:
+    """Rounds of an evolution on disk. test: held-out questions that the solver answers before and after every round.
+
+    The other arguments are those of `EveEvolution`; "solver" in `scoring` is the solver of round 1. Raises ConfigError for
+    held-out questions beside passages that are not generated.
+    """
+
+    out: Path
+    settings: EveSettings
+    proposer: Learner
+    solver: Learner
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    test: int = 0
+    limits: Limits | None = None
+    callbacks: Callbacks = SILENT
+
+    def __post_init__(self) -> None:
+        if self.test and self.settings.passages is not None:
+            raise ConfigError("held-out questions are those of a generated world: leave passages or the test out")
+
+    def run(self, rounds: int, proposer_iterations: int, solver_iterations: int, *, resume: bool = False) -> None:
+        """`run_async`, from a thread without a running event loop."""
+        asyncio.run(self.run_async(rounds, proposer_iterations, solver_iterations, resume=resume))
+
+    async def run_async(
+        self, rounds: int, proposer_iterations: int, solver_iterations: int, *, resume: bool = False
+    ) -> None:
+        """Run rounds, each with so many iterations of both phases; finished parts are not repeated.
+
+        resume: continue in a folder that is not empty, also with more rounds than before. Raises as `EveEvolution` does.
+        """
+        if rounds < 1:
+            raise ConfigError(f"an evolution has at least one round, not {rounds}")
+        with files.locked_folder(self.out):
+            manifest = {
+                "what": EVE_ROUNDS,
+                "version": VERSION,
+                "factgym": factgym.__version__,
+                "settings": self.settings.describe(),
+                "iterations": [proposer_iterations, solver_iterations],
+                "test": self.test,
+                "proposer": await self.proposer.describe(),
+                "solver": await self.solver.describe(),
+            }
+            files.open_folder(self.out, manifest, resume=resume)
+            results = [await self._measure(0, [])]
+            earlier: list[EveEvolution] = []
+            for number in range(1, rounds + 1):
+                self.callbacks.step(f"round {number}")
+                scoring = self.scoring
+                if earlier:  # the solver that the round before left
+                    solver = await self.solver.open(folders_of("solver", earlier))
+                    scoring = {**self.scoring, "solver": solver, "solver_settings": None}
+                evolution = EveEvolution(
+                    self.out / f"round-{number}",
+                    self.settings,
+                    self.proposer,
+                    self.solver,
+                    scoring,
+                    self.limits,
+                    self.callbacks,
+                    tuple(earlier),
+                )
+                try:
+                    await evolution.run_async(proposer_iterations, solver_iterations, resume=True)
+                finally:
+                    if earlier:
+                        await solver.close()
+                earlier.append(evolution)
+                summary = summary_of(evolution.out)
+                last = {phase: (summary[phase] or [None])[-1] for phase in get_args(PhaseName)}
+                results.append({**last, "data": summary["data"], **await self._measure(number, earlier)})
+                files.write_json(self.out / ROUNDS, {"rounds": results})
+
+    async def _measure(self, number: int, finished: list[EveEvolution]) -> dict[str, Any]:
+        """The solver's measures on held-out questions after a round; 0: before the first."""
+        folder = self.out / f"round-{number}" / TEST
+        result = {"round": number}
+        if not self.test:
+            return result
+        if not (folder / files.METRICS).exists():
+            settings = self.settings
+            generated = {"world": settings.world, "split": "test", "size": self.test, "seed": settings.seed}
+            rewarded = {} if settings.solver_reward is None else {"reward": settings.solver_reward}
+            env = make("eve-solver", **{**settings.env_options, **generated, **rewarded})
+            self.callbacks.step(f"round {number}: {self.test} held-out questions")
+            agent = await self.solver.open(folders_of("solver", finished))
+            try:
+                await agent.prepare()
+                play = partial(collect_rollouts, TEST, env, agent, range(self.test), folder / files.ROLLOUTS)
+                seed = derive(settings.seed, TEST)
+                await play(seed=seed, k=TEST_SAMPLES, limits=self.limits, callbacks=self.callbacks)
+            finally:
+                await agent.close()
+            episodes = scored(read_run(folder / files.ROLLOUTS).episodes())
+            files.write_json(folder / files.METRICS, solver_metrics(episodes))
+        return {**result, TEST: files.read_json(folder / files.METRICS)}
+
+
+def folders_of(phase: PhaseName, rounds: Iterable[EveEvolution]) -> list[Path]:
+    """The folders of a phase's finished iterations in rounds, in order."""
+    return [folder for evolution in rounds for folder in evolution.finished(phase)]

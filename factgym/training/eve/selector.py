@@ -2,16 +2,21 @@
 
 Two UCB1 bandits draw clusters and question types, and a document is drawn within each cluster. Points that the paper
 leaves open: rounds begin at t = 0, with K_0 clusters; a document is used when it is drawn; an old cluster that is nearest
-to no new centroid has no child, and its statistics end with it. Needs the extra "selector" (scikit-learn)."""
+to no new centroid has no child, and its statistics end with it; every row of an iteration is rewarded from the statistics
+before it; only rows count as pulls, so an arm whose proposals were all invalid keeps its score. Needs the extra "selector"
+(scikit-learn)."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +24,250 @@ from pydantic import Field
 
 from factgym.agents.runs.files import read_json, write_bytes
 from factgym.core.config import AtLeastOne, Settings
-from factgym.core.errors import ConfigError, DataError
+from factgym.core.errors import ConfigError, DataError, MissingExtraError
 from factgym.core.seeds import derive
-from factgym.training.eve.bandit import Arms, arm_rewards, qualities
-from factgym.training.eve.clusters import Clusters, Vectors, blocks, cluster, nearest
+from factgym.corpora.corpus import Passage
+from factgym.text.words import terms
+
+if TYPE_CHECKING:
+    from factgym.corpora.dense import Encoder
+
+# Clusters of a corpus: embeddings of passages, mini-batch k-means, and the nearest centroids.
+#
+# The paper's embeddings are E5's (`Encoder(preset="e5")`, extra "dense"). Without a model they are hashed TF-IDF, projected
+# on its leading singular directions (latent semantic analysis), which keeps topics apart and runs anywhere. Labels follow
+# from the centroids alone, so a saved selector holds no labels.
+
+Vectors = NDArray[np.floating[Any]]
+
+DIMENSIONS = 128
+_HASH_FEATURES = 1 << 15
+_BLOCK_ROWS = 1 << 14
+
+
+def corpus_embeddings(passages: Iterable[Passage], encoder: Encoder | None = None) -> NDArray[np.float32]:
+    """Unit vectors of passages (title and text), shape (passages, D). encoder: None for `text_embeddings`."""
+    if encoder is not None:
+        return encoder.passages(list(passages))
+    return text_embeddings([f"{passage.title}\n{passage.text}" for passage in passages])
+
+
+def text_embeddings(texts: Sequence[str], *, dimensions: int = DIMENSIONS) -> NDArray[np.float32]:
+    """Unit vectors of texts without a model (latent semantic analysis), shape (texts, min(dimensions, texts)).
+
+    A text without a word has the zero vector. Deterministic in the texts and their order. Raises ConfigError for no
+    text, MissingExtraError without the extra "selector".
+    """
+    if not texts or dimensions < 1:
+        raise ConfigError("text_embeddings needs at least one text and one dimension")
+    try:
+        from sklearn.feature_extraction.text import HashingVectorizer, TfidfTransformer
+        from sklearn.utils.extmath import randomized_svd
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise MissingExtraError("an embedding without a model", "selector") from error
+    hashed = HashingVectorizer(analyzer=terms, n_features=_HASH_FEATURES, alternate_sign=False, norm=None)
+    tfidf = TfidfTransformer(sublinear_tf=True).fit_transform(hashed.transform(texts))
+    components = min(dimensions, len(texts))
+    # One thread: sums in another order would round differently.
+    with threadpool_limits(limits=1):
+        singular_vectors, singular_values, _ = randomized_svd(tfidf, n_components=components, n_iter=3, random_state=0)
+    projected = singular_vectors * singular_values
+    norms = np.linalg.norm(projected, axis=1, keepdims=True)
+    unit = np.where(norms > 1e-9, projected / np.maximum(norms, 1e-9), 0.0)
+    return np.ascontiguousarray(unit, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """K clusters of N documents. centroids: (K, D). labels: the cluster of each document, (N,). distances: Euclidean,
+    of each document to its centroid, (N,)."""
+
+    centroids: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    distances: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.centroids)
+
+    @cached_property
+    def members(self) -> list[NDArray[np.int64]]:
+        """The rows of each cluster's documents, ascending; empty for an empty cluster."""
+        order = np.argsort(self.labels, kind="stable")
+        ends = np.cumsum(np.bincount(self.labels, minlength=len(self)))
+        return np.split(order, ends[:-1])
+
+    @classmethod
+    def of(cls, vectors: Vectors, centroids: NDArray[np.float64]) -> Clusters:
+        """Assign vectors, shape (N, D), to their nearest centroids."""
+        return cls(centroids, *nearest(vectors, centroids))
+
+
+def cluster(vectors: Vectors, count: int, *, seed: int) -> Clusters:
+    """`count` clusters, at most as many as vectors, by scikit-learn's mini-batch k-means (Sculley 2010).
+
+    Deterministic in vectors, count and seed, for any number of threads. Raises `MissingExtraError` without the extra
+    "selector".
+    """
+    try:
+        from sklearn.cluster import MiniBatchKMeans
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise MissingExtraError("the corpus selector", "selector") from error
+    model = MiniBatchKMeans(n_clusters=min(count, len(vectors)), random_state=seed, n_init=3, compute_labels=False)
+    with threadpool_limits(limits=1):
+        model.fit(vectors)
+    return Clusters.of(vectors, np.asarray(model.cluster_centers_, dtype=np.float64))
+
+
+def nearest(vectors: Vectors, centroids: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The nearest centroid of each vector, the first of equals, and the Euclidean distance to it."""
+    labels = np.empty(len(vectors), dtype=np.int64)
+    distances = np.empty(len(vectors))
+    end = 0
+    for block in blocks(vectors):
+        start, end = end, end + len(block)
+        # |v - c|² = |v|² - 2 v·c + |c|², and |v|² does not change the order of the centroids.
+        indices = (-2.0 * block @ centroids.T + (centroids**2).sum(axis=1)).argmin(axis=1)
+        labels[start:end] = indices
+        distances[start:end] = np.sqrt(((block - centroids[indices]) ** 2).sum(axis=1))
+    return labels, distances
+
+
+def blocks(vectors: Vectors) -> Iterator[NDArray[np.float64]]:
+    """Iterate over the vectors in blocks: they may be memory-mapped and larger than the memory."""
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+        yield np.asarray(vectors[start : start + _BLOCK_ROWS], dtype=np.float64)
+
+
+# UCB1 bandits (appendix F): scores, draws in batches, splits, and the reward of a row.
+
+QUESTION_CHARS = (20, 220)
+ANSWER_CHARS = (1, 80)
+UNUSUAL_QUESTION, UNUSUAL_ANSWER = 0.65, 0.55
+"""Factors for a question and for an answer whose length in characters lies outside those bounds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arms:
+    """Statistics of the K ≥ 1 arms of a UCB1 bandit (EVE, equation 30). pulls: N, whole numbers, shape (K,).
+    rewards: sums S, shape (K,).
+
+    Immutable: an update makes new arms.
+    """
+
+    pulls: NDArray[np.int64]
+    rewards: NDArray[np.float64]
+
+    @classmethod
+    def fresh(cls, count: int) -> Arms:
+        """Arms with one virtual pull each and no reward, so that every score is finite."""
+        return cls(np.ones(count, dtype=np.int64), np.zeros(count))
+
+    def __len__(self) -> int:
+        return len(self.pulls)
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """Mean reward of each arm."""
+        return self.rewards / np.maximum(self.pulls, 1)
+
+    def scores(self, exploration: float = 1.0) -> NDArray[np.float64]:
+        """U, equation 30: mean reward plus `exploration` (β) · √(log of all pulls / pulls)."""
+        total = max(int(self.pulls.sum()), 1)
+        bonus: NDArray[np.float64] = np.sqrt(np.log(total) / np.maximum(self.pulls, 1))
+        return self.means + exploration * bonus
+
+    def probabilities(self, exploration: float = 1.0) -> NDArray[np.float64]:
+        """Probability of each arm in a batch: softmax of the scores over their standard deviation; uniform if that is 0."""
+        # Standardised scores: the softmax does not depend on the scale of the rewards.
+        scores = self.scores(exploration)
+        spread = scores.std()
+        # Equal scores differ by rounding only, and a quotient of such differences is noise.
+        logits = (scores - scores.max()) / spread if spread > 1e-12 * max(1.0, abs(scores.max())) else 0.0 * scores
+        weights = np.exp(logits)
+        probabilities: NDArray[np.float64] = weights / weights.sum()
+        return probabilities
+
+    def choose(self, count: int, rng: np.random.Generator, exploration: float = 1.0) -> list[int]:
+        """Arms to pull: the arm with the best score (the first of equals) for count 1, else draws by `probabilities`."""
+        if count == 1:
+            return [int(self.scores(exploration).argmax())]
+        arms: list[int] = rng.choice(len(self), size=count, p=self.probabilities(exploration)).tolist()
+        return arms
+
+    def updated(self, arms: Sequence[int], rewards: Iterable[float]) -> Arms:
+        """The statistics after one pull of each of `arms` (repeats allowed) with these rewards."""
+        pulls, sums = self.pulls.copy(), self.rewards.copy()
+        np.add.at(pulls, list(arms), 1)
+        np.add.at(sums, list(arms), list(rewards))
+        return Arms(pulls, sums)
+
+    def split(self, parents: Sequence[int]) -> Arms:
+        """The arms that replace these: new arm i descends from old arm `parents[i]`.
+
+        Each of an old arm's n children has max(⌊N / n⌋, 1) pulls and S / n reward. An arm without children ends.
+        """
+        origin = np.asarray(parents, dtype=np.int64)
+        children = np.bincount(origin, minlength=len(self))[origin]
+        return Arms(np.maximum(self.pulls[origin] // children, 1), self.rewards[origin] / children)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON data that `from_dict` reads back exactly."""
+        return {"pulls": self.pulls.tolist(), "rewards": self.rewards.tolist()}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Arms:
+        """Read `to_dict`'s data."""
+        return cls(np.asarray(data["pulls"], dtype=np.int64), np.asarray(data["rewards"], dtype=np.float64))
+
+
+# Feedback: equations 32 and 33.
+#
+#     Q = q_len(question) · q_ans(answer) / √duplicates          r = R_run · Q
+#     R_sel = −log(N_k / N + ε) + λ_u (r − mean reward of arm k before)
+#
+# The first term of R_sel rewards arms that were pulled rarely. The second compares, literally, a reward in [0, 1] with
+# the arm's mean of R_sel itself, which is mostly the first term: it damps the diversity term more than it measures use.
+
+
+def quality(question: str, answer: str, duplicates: int = 1) -> float:
+    """Q, equation 32, in [0, 1]. duplicates: occurrences of the question in its batch, itself included."""
+    question_factor = 1.0 if QUESTION_CHARS[0] <= len(question) <= QUESTION_CHARS[1] else UNUSUAL_QUESTION
+    answer_factor = 1.0 if ANSWER_CHARS[0] <= len(answer) <= ANSWER_CHARS[1] else UNUSUAL_ANSWER
+    return question_factor * answer_factor / math.sqrt(max(duplicates, 1))
+
+
+def qualities(questions: Sequence[str], answers: Iterable[str]) -> list[float]:
+    """Q of every row of a batch; questions with the same text are duplicates."""
+    counts = Counter(questions)
+    return [quality(question, answer, counts[question]) for question, answer in zip(questions, answers, strict=True)]
+
+
+def run_reward(proposer: float, solver: float) -> float:
+    """R_run: the average of the latest mean rewards of proposer and solver, each clipped to [0, 1].
+
+    The proposer's mean can exceed 1 or be negative; the paper requires the average in [0, 1] without saying how.
+    """
+    if not (math.isfinite(proposer) and math.isfinite(solver)):
+        raise ConfigError(f"mean rewards must be finite, not {proposer!r:.80} and {solver!r:.80}")
+    return (min(max(proposer, 0.0), 1.0) + min(max(solver, 0.0), 1.0)) / 2
+
+
+def arm_rewards(
+    arms: Arms, pulled: Sequence[int], rewards: Sequence[float], *, utility: float = 0.5, smoothing: float = 1e-8
+) -> NDArray[np.float64]:
+    """R_sel of every row, equation 33, all from the arms as they were before this batch. Shape (rows,).
+
+    pulled: the arm of each row. rewards: r of each row. utility, smoothing: λ_u and ε.
+    """
+    indices = np.asarray(pulled, dtype=np.int64)
+    diversity = -np.log(arms.pulls[indices] / max(int(arms.pulls.sum()), 1) + smoothing)
+    total: NDArray[np.float64] = diversity + utility * (np.asarray(rewards, dtype=np.float64) - arms.means[indices])
+    return total
+
+
+# The selector: documents drawn from the clusters that the bandits choose.
 
 TASK_TYPES = ("factual", "comparison", "causal", "temporal", "aggregation")
 VERSION = 1
