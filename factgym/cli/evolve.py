@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from factgym.training.eve import Learner
-    from factgym.training.seva.proposer import PolicyProposer
 
 Command = Annotated[
     str | None, typer.Option(help='For --trainer command: a JSON list, ["python", "train.py", "{data}", "{out}"].')
@@ -101,6 +100,7 @@ def seva(
     from factgym.core.config import data_folder
     from factgym.training.rollouts import Callbacks
     from factgym.training.seva import Evolution, EvolveSettings, read_report
+    from factgym.training.seva.proposer import PolicyProposer
     from factgym.training.seva.report import evolution_chart, render_evolution
     from factgym.training.seva.settings import EMBEDDED, PUBLIC
     from factgym.training.trainer import find_trainer
@@ -138,7 +138,7 @@ def seva(
         lambda: find_model(agent, agent_settings),
         find_trainer(trainer, trained | _trainer_settings(trainer, command, trainer_set)),
         judge_from(None if judge is None else find_model(judge), "probe-check", out / "judgements"),
-        _probe_writer(proposer, seed),
+        "claims" if proposer == "claims" else PolicyProposer(find_model(proposer), seed=seed) if proposer else None,
         Limits(concurrency=concurrency),
         Callbacks(lambda text: console.print(text, markup=False, style="dim")),
     )
@@ -162,15 +162,6 @@ def _print_files(console: Console, table: Path, draw: Callable[[], str]) -> None
     except MissingExtraError as error:
         chart_note = str(error)
     console.print(f"Numbers: {table}\nChart:   {chart_note}", markup=False, soft_wrap=True)
-
-
-def _probe_writer(text: str | None, seed: int) -> PolicyProposer | Literal["claims"] | None:
-    from factgym.agents.resolve import find_model
-    from factgym.training.seva.proposer import PolicyProposer
-
-    if text is None or text == "claims":
-        return None if text is None else "claims"
-    return PolicyProposer(find_model(text), seed=seed)
 
 
 @evolve_app.command("eve")

@@ -22,7 +22,7 @@ from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import Engine, collect
 from factgym.agents.runs.files import FILTER_SUMMARY, write_bytes, write_json, write_lines
-from factgym.benchmarks.records import gold_of, is_scored
+from factgym.benchmarks.records import gold_of, is_scored, members, parts_of
 from factgym.core.env import Env
 from factgym.core.errors import DataError
 from factgym.core.paths import read_text
@@ -76,9 +76,8 @@ def write_selection(
         task = str(episode["task"])
         if task not in selection.retained or task in rows:
             continue
-        view = _mapping(episode.get("task_view"))
-        metrics = _mapping(_mapping(episode.get("reward")).get("metrics"))
-        values = {"question": view.get("question"), "answers": _mapping(view.get("gold")).get("answers")}
+        _, metrics, view = parts_of(episode)
+        values = {"question": view.get("question"), "answers": members(view.get("gold")).get("answers")}
         values |= {name: metrics.get(name) for name in ("benchmark", "popularity", "kind")}
         rows[task] = {
             "id": task,
@@ -102,10 +101,6 @@ def write_selection(
     write_bytes(folder / TASKS, "".join(f"{task}\n" for task in selection.retained).encode("utf-8", "replace"))
     write_json(folder / SUMMARY, {**facts, **summary})
     return folder / KEPT, folder / TASKS, folder / SUMMARY
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def only(env: Env[Any], ids: Sequence[str]) -> Env[Any]:
@@ -190,12 +185,7 @@ def score_tasks(episodes: Iterable[Mapping[str, Any]], rule: Rule | None = None)
 
 def learning_zone(scores: Sequence[TaskScores]) -> list[str]:
     """Tasks that are sometimes correct; where nothing decides correctness, those with different rewards."""
-
-    def differs(task: TaskScores) -> bool:
-        values: Sequence[Any] = task.outcomes or task.rewards
-        return len(set(values)) > 1
-
-    return [task.task for task in scores if differs(task)]
+    return [task.task for task in scores if len({*(task.outcomes or task.rewards)}) > 1]
 
 
 def failures(scores: Sequence[TaskScores], share: float = 0.5) -> list[Failure]:
@@ -222,8 +212,8 @@ def failures(scores: Sequence[TaskScores], share: float = 0.5) -> list[Failure]:
         failure = Failure(task.task, fmean(task.rewards), tuple(reasons))
         for reason in reasons:
             by_reason[reason].append(failure)
-    for members in by_reason.values():
-        members.sort(key=lambda failure: failure.reward)
+    for group in by_reason.values():
+        group.sort(key=lambda failure: failure.reward)
     return _in_turn([by_reason[reason] for reason in sorted(by_reason)])
 
 

@@ -16,7 +16,14 @@ from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.runs import files
 from factgym.core.errors import ConfigError, DataError, MissingExtraError
-from factgym.training.recipes.stages import device_faults, load_model, save_model, table_rows, trainer_arguments
+from factgym.training.recipes.stages import (
+    choose_optimizer,
+    device_faults,
+    load_model,
+    save_model,
+    table_of,
+    trainer_arguments,
+)
 from factgym.training.replies import TokenSequence, episode_replies, padded
 from factgym.training.trainer import Dataset
 
@@ -211,11 +218,8 @@ class TuningTrainer(_Trl):
 
     def train(self, model: Model, dataset: Dataset, folder: Path, seed: int) -> Model:
         """Tune on the lines and return the next model. Raises as the stages of a recipe do."""
-        from datasets import Dataset as Rows
         from trl import SFTConfig, SFTTrainer
 
-        lines = list(dataset.rows())
-        names = ("messages", "tools") if any(line.get("tools") for line in lines) else ("messages",)
         source = model_path(model)
         loaded = load_model(source, None)
         arguments = self._arguments(
@@ -232,13 +236,10 @@ class TuningTrainer(_Trl):
             trainer = SFTTrainer(
                 model=loaded.model,
                 args=SFTConfig(**arguments),
-                train_dataset=Rows.from_list(table_rows(lines, names)),
+                train_dataset=table_of(list(dataset.rows()), ("messages", "tools")),
                 processing_class=loaded.tokenizer,
             )
-            if self.optimizer == "muon":
-                from factgym.training.optimizer import MuonAdamW
-
-                trainer.optimizer = MuonAdamW(trainer.model, self.learning_rate)
+            choose_optimizer(trainer, self.optimizer, self.learning_rate)
             return self._run(trainer, loaded, source, folder, {"lines": dataset.lines})
 
 

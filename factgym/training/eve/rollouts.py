@@ -146,14 +146,6 @@ def solver_metrics(episodes: Episodes) -> dict[str, Any]:
 
 _SHORT = {"evidence_present": "present", "evidence_verbatim": "verbatim"}
 
-# Reasons in `dropped.jsonl` and `metrics.json`.
-EMPTY = "without a question or an answer"
-INVALID = "invalid: a part is empty, or the question holds its answer"
-LEAKED = "the question holds every word of its answer"
-UNPLACED = "the evidence is in no document or search result"
-REPEATED = "a row before it is the same"
-LOW_VALUE = "V is below the least that is kept"
-
 _META = ("V", "plus", "minus", "k", "n", "brevity", "value_kind", "solver", "auxiliary")
 
 
@@ -181,17 +173,18 @@ def write_triples(
         texts = [str(metrics.get(name) or "") for name in ("question", "answer", "evidence")]
         key = tuple(" ".join(text.casefold().split()) for text in texts)
         value = metrics.get("V")
+        # The reasons in `dropped.jsonl` and `metrics.json`.
         faults = (
-            {EMPTY: not texts[0] or not texts[1]}
+            {"without a question or an answer": not texts[0] or not texts[1]}
             if select == "all"
             else {
-                INVALID: not metrics.get("valid"),
-                LEAKED: metrics.get("leak"),
-                UNPLACED: metrics.get("evidence_span") is None,
-                LOW_VALUE: min_value is not None and (value is None or value < min_value),
+                "invalid: a part is empty, or the question holds its answer": not metrics.get("valid"),
+                "the question holds every word of its answer": metrics.get("leak"),
+                "the evidence is in no document or search result": metrics.get("evidence_span") is None,
+                "V is below the least that is kept": min_value is not None and (value is None or value < min_value),
             }
         )
-        faults[REPEATED] = key in keys
+        faults["a row before it is the same"] = key in keys
         # A row is counted under the first of its faults.
         reason = next((reason for reason, applies in faults.items() if applies), None)
         if reason is not None:

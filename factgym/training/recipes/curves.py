@@ -230,18 +230,14 @@ def _episodes(folder: Path, evaluations: Sequence[Mapping[str, Any]], count: int
         if line["evaluation"] != VALIDATION or not run.is_dir():
             continue
         for episode in sampled_episodes(run, count):
-            messages = [episode["messages"][turn["message"]] for turn in episode["turns"]]
-            text = "\n\n".join(_reply_text(message) for message in messages)
+            replies = []
+            for message in (episode["messages"][turn["message"]] for turn in episode["turns"]):
+                reasoning = message.get("reasoning_content")
+                replies.append((f"<think>{reasoning}</think>\n" if reasoning else "") + message_text(message))
             reward = (episode.get("reward") or {}).get("total")
-            cells = [str(line["total_step"]), decimal(reward), cut(text, _MAX_REPLY_CHARS)]
+            cells = [str(line["total_step"]), decimal(reward), cut("\n\n".join(replies), _MAX_REPLY_CHARS)]
             first = episode["messages"][: episode["turns"][0]["message"]] if episode["turns"] else episode["messages"]
             question = cut(message_text(first[-1]), _MAX_TASK_CHARS) if first else ""
             rows.setdefault(episode["task"], [["task", "", question]]).append(cells)
     columns = ("step", "reward", Column("the policy's messages", left_aligned=True))
     return tuple(make_table(task, columns, cells) for task, cells in rows.items())
-
-
-def _reply_text(message: Mapping[str, Any]) -> str:
-    reasoning = message.get("reasoning_content")
-    text = message_text(dict(message))  # type: ignore[arg-type]
-    return f"<think>{reasoning}</think>\n{text}" if reasoning else text

@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from factgym.agents.agent import Agent
 from factgym.agents.difficulty import find_rule
 from factgym.agents.export.training import PreferenceOptions, SftOptions, export_preferences, export_sft
 from factgym.agents.local.loading import Loaded
@@ -261,21 +260,17 @@ class _Training:
         write_lines(path, lines)
         return path
 
-    def _teacher(self, stage: SftStage) -> Agent:
+    def _traces(self, stage: SftStage, folder: Path, indices: Sequence[int]) -> Path:
+        path = folder / "data.jsonl"
+        if path.is_file():
+            return path
+        self.observer.step(f"traces of {stage.teacher!r} on {len(indices)} tasks")
         agent = find_agent(stage.teacher, self.recipe.env)
         if agent.describe().get("role") == "oracle":
             raise ConfigError(
                 f"teacher={stage.teacher!r} is an oracle, which acts on gold that it was never shown: to train on its "
                 "traces teaches guessing. Take teacher='teacher', which justifies each action by its observations"
             )
-        return agent
-
-    def _traces(self, stage: SftStage, folder: Path, indices: Sequence[int]) -> Path:
-        path = folder / "data.jsonl"
-        if path.is_file():
-            return path
-        self.observer.step(f"traces of {stage.teacher!r} on {len(indices)} tasks")
-        agent = self._teacher(stage)
         env, traces = self.tasks.restricted(indices), folder / "traces"
         collect(env, agent, traces, n=len(env.tasks), k=stage.samples, seed=self.recipe.seed, resume=True)
         return self._export(traces, stage, folder)
@@ -341,8 +336,7 @@ class _Training:
         package = str(Path(factgym.__file__).parent)
         # Warnings of TRL's own categories, raised with our files as their origin, are about its experimental parts.
         ours = [item for item in caught if item.category is UserWarning and item.filename.startswith(package)]
-        notes = [str(item.message) for item in ours]
-        notes = list(dict.fromkeys(notes))
+        notes = list(dict.fromkeys(str(item.message) for item in ours))
         for note in notes:
             self.observer.step(f"warning: {note}")
         return {"kind": stage.kind, **facts, "warnings": notes}
@@ -431,10 +425,11 @@ class _Training:
             if len(names) > 2:
                 pairs.append((names[0], names[-1]))
             base = self.folder / EVALUATIONS / split
-            differences = [
-                {"before": first, "after": second, "scores": _plain(paired_differences(base / first, base / second))}
-                for first, second in pairs
-            ]
+            differences = []
+            for first, second in pairs:
+                rows = paired_differences(base / first, base / second)
+                plain = {name: [row.value, row.low, row.high] for name, row in rows.items()}
+                differences.append({"before": first, "after": second, "scores": plain})
             splits[split] = {"scores": scores, "differences": differences}
         held_out = [
             {"step": line["total_step"], **{name: line[name] for name in ("reward", "low", "high")}}
@@ -449,10 +444,6 @@ def reward_weighted(lines: Sequence[dict[str, Any]], count: int, scale: float, s
     highest = max(line["reward"] for line in lines)
     weights = [math.exp((line["reward"] - highest) / scale) for line in lines]
     return random.Random(f"reward-weighted {seed}").choices(lines, weights, k=count)
-
-
-def _plain(estimates: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: [value.value, value.low, value.high] for name, value in estimates.items()}
 
 
 def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:

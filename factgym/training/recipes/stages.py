@@ -106,12 +106,14 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
     """
     checkpoint = last_checkpoint(run.folder)
     loaded = load_model(run.model, run.recipe.lora)
-    with device_faults(run.folder, _memory_advice(run.stage)):
+    more = "groups, samples and max_completion" if isinstance(run.stage, GrpoStage) else "max_length"
+    advice = (
+        f"lower device_batch of the stage (gradients are accumulated to the same step), {more}, or train an adapter "
+        "with [lora]"
+    )
+    with device_faults(run.folder, advice):
         trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
-        if run.stage.optimizer == "muon":
-            from factgym.training.optimizer import MuonAdamW
-
-            trainer.optimizer = MuonAdamW(trainer.model, run.stage.learning_rate)
+        choose_optimizer(trainer, run.stage.optimizer, run.stage.learning_rate)
         trainer.model.train()
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
@@ -121,6 +123,14 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
             model = model.merge_and_unload()
         save_model(loaded, model, run.folder / MODEL)
     return {**facts, "steps": trainer.state.global_step, "stopped": callback.stopped}
+
+
+def choose_optimizer(trainer: Any, name: str, learning_rate: float) -> None:
+    """Give a trainer Muon where it is named; AdamW is TRL's own."""
+    if name == "muon":
+        from factgym.training.optimizer import MuonAdamW
+
+        trainer.optimizer = MuonAdamW(trainer.model, learning_rate)
 
 
 _WRITE_FAULTS = ("inline_container", "PytorchStreamWriter", "No space left", "quota exceeded")
@@ -149,14 +159,6 @@ def device_faults(folder: Path, advice: str) -> Iterator[None]:
             f"cannot write to {folder} ({reason}; {free:,.0f} MB are free): complete checkpoints are intact. Make "
             "room, or raise save_every, and run the same command again"
         ) from error
-
-
-def _memory_advice(stage: Stage) -> str:
-    more = "groups, samples and max_completion" if isinstance(stage, GrpoStage) else "max_length"
-    return (
-        f"lower device_batch of the stage (gradients are accumulated to the same step), {more}, or train an adapter "
-        "with [lora]"
-    )
 
 
 def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> Any:
@@ -221,7 +223,6 @@ def _adapter(lora: Lora | None) -> Any:
 
 def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     """Return TRL's trainer of a supervised stage, with warnings where traces are cut or too long for the model."""
-    from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
     stage = run.stage
@@ -230,7 +231,6 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     lines = list(read_lines(run.data))
     if any("messages" not in line for line in lines):
         raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
-    names = ("messages", "tools") if any(line.get("tools") for line in lines) else ("messages",)
     max_length = stage.max_length if isinstance(stage, SftStage) else None
     arguments = _arguments(
         run, stage.batch, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
@@ -239,7 +239,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         SFTTrainer,
         model=loaded.model,
         args=arguments,
-        train_dataset=Dataset.from_list(table_rows(lines, names)),
+        train_dataset=table_of(lines, ("messages", "tools")),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )
@@ -261,28 +261,32 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
-def table_rows(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """The columns of chat lines. Schemas are JSON text: a table would give every schema the fields of all as nulls,
-    and the model would be tuned on prompts that no episode has."""
-    return [
-        {name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines
-    ]
+def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+    """The data set of chat lines, with the columns that any line has.
+
+    Schemas are JSON text: a table would give every schema the fields of all as nulls, and the model would be tuned on
+    prompts that no episode has.
+    """
+    from datasets import Dataset
+
+    names = [name for name in names if any(line.get(name) for line in lines)]
+    return Dataset.from_list(
+        [{name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines]
+    )
 
 
 def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
-    from datasets import Dataset
     from trl import DPOConfig, DPOTrainer
 
     stage = run.stage
     assert isinstance(stage, DpoStage)
     assert run.data is not None
     lines = list(read_lines(run.data))
-    names = [name for name in ("prompt", "chosen", "rejected", "tools") if any(line.get(name) for line in lines)]
     trainer = _build(
         DPOTrainer,
         model=loaded.model,
         args=_arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None),
-        train_dataset=Dataset.from_list(table_rows(lines, names)),
+        train_dataset=table_of(lines, ("prompt", "chosen", "rejected", "tools")),
         processing_class=loaded.tokenizer,
         peft_config=_adapter(run.recipe.lora),
     )

@@ -53,16 +53,13 @@ class Example:
 
 def example_of(probe: Probe) -> Example:
     """A probe as an example; its verdict shows the words that were changed, or what its own claim's gold shows."""
-    if probe.strategy == "claim":
-        item = AttributionClaim(
-            probe.id, probe.claim, probe.source, probe.gold_label, probe.error_type, "", probe.meta
-        )
-        return Example(item, "probe", probe.id, probe.strategy)
-    original, changed = changed_words(probe.original_claim, probe.claim)
-    reason = f"Where the claim has it, the source says “{original}”." if original and changed else ""
-    meta = {"span": changed, "reason": reason}
+    meta, parent = probe.meta, probe.id
+    if probe.strategy != "claim":
+        original, changed = changed_words(probe.original_claim, probe.claim)
+        reason = f"Where the claim has it, the source says “{original}”." if original and changed else ""
+        meta, parent = {"span": changed, "reason": reason}, str(probe.meta.get("of") or probe.id)
     item = AttributionClaim(probe.id, probe.claim, probe.source, probe.gold_label, probe.error_type, "", meta)
-    return Example(item, "probe", str(probe.meta.get("of") or probe.id), probe.strategy)
+    return Example(item, "probe", parent, probe.strategy)
 
 
 def changed_words(before: str, after: str) -> tuple[str, str]:

@@ -219,12 +219,13 @@ def render_evolution(report: EvolutionReport) -> Group:
         last = start + _BENCHMARKS_PER_TABLE >= len(names)
         lines = []
         for row, end in zip(rows, ends, strict=True):
-            cells = [
-                _score_text(row.scores[name].f1, row.scores[name].change, row.scores[name].sign) for name in chosen
-            ]
+            cells = []
+            for score in (row.scores[name] for name in chosen):
+                change = "" if score.change is None else f" {_points(score.change.value)}{'*' if score.sign else ''}"
+                cells.append(f"{100 * score.f1:.1f}{change}")
             if last:
-                change = row.average - rows[0].average
-                cells.append(f"{100 * row.average:.1f}{'' if row is rows[0] else f' {_points(change)}'}")
+                change = "" if row is rows[0] else f" {_points(row.average - rows[0].average)}"
+                cells.append(f"{100 * row.average:.1f}{change}")
             lines.append(Row((row.name, *cells), ends_group=end))
         columns = ("round", *map(short_name, chosen), *(["average"] if last else []))
         parts.append(make_table("" if start else "Macro-F1 by round and benchmark", columns, lines))
@@ -247,10 +248,6 @@ def render_evolution(report: EvolutionReport) -> Group:
         parts.append(replace(table, wrap=True))
     parts += [Note(note, fine="NOT judged" not in note) for note in report.notes]
     return Group(*render_section(Section("", tuple(parts))))
-
-
-def _score_text(f1: float, change: Estimate | None, sign: int) -> str:
-    return f"{100 * f1:.1f}" if change is None else f"{100 * f1:.1f} {_points(change.value)}{'*' if sign else ''}"
 
 
 def _points(change: float | None) -> str:
