@@ -149,9 +149,9 @@ def check_comparable(first: Run, second: Run) -> None:
         if not run.manifest:
             raise ConfigError(f"{run.folder} has no manifest, so nobody knows what it can be compared with")
     differences = [
-        text
+        f"{'.'.join(path)} is {_short(a)!r} and {_short(b)!r}"
         for name in SAME_MEMBERS
-        for text in _differences(name, first.manifest.get(name), second.manifest.get(name))
+        for path, a, b in manifest_differences(first.manifest.get(name), second.manifest.get(name), name)
     ]
     if differences:
         more = len(differences) - _MAX_DIFFERENCES
@@ -162,12 +162,13 @@ def check_comparable(first: Run, second: Run) -> None:
         )
 
 
-def _differences(name: str, first: Any, second: Any) -> Iterator[str]:
+def manifest_differences(first: Any, second: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield the path and the values of each difference of two members of manifests, at any depth of their tables."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         for key in dict.fromkeys([*first, *second]):
-            yield from _differences(f"{name}.{key}", first.get(key), second.get(key))
+            yield from manifest_differences(first.get(key), second.get(key), *path, str(key))
     elif first != second:
-        yield f"{name} is {_short(first)!r} and {_short(second)!r}"
+        yield path, first, second
 
 
 def _short(value: Any) -> str:

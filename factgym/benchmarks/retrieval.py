@@ -114,16 +114,13 @@ def read_judged(
         others = f": choose another --split of {', '.join(BENCHMARKS[source].splits)}" if source in BENCHMARKS else ""
         raise DataError(f"{own}: marks no passages as relevant{others}")
     passages = _abstracts(own) if source == SCIFACT and corpus is None else read_passages(corpus or own)
-    every = [_in_corpus(query, passages) for query in every]
-    judged = tuple(query for query in every if query.grades)
+    judged = []
+    for query in every:
+        grades = {id_: grade for id_, grade in query.grades.items() if grade > 0 and id_ in passages}
+        judged += [query._replace(grades=grades)] if grades else []
     if not judged:
         raise DataError(f"{own}: none of its relevant passages is in {corpus or own}. Choose another --corpus.")
-    return JudgedQueries(source, judged, passages, len(every) - len(judged))
-
-
-def _in_corpus(query: JudgedQuery, corpus: Corpus) -> JudgedQuery:
-    """Return the query with the grades above 0 of passages that the corpus has."""
-    return query._replace(grades={id_: grade for id_, grade in query.grades.items() if grade > 0 and id_ in corpus})
+    return JudgedQueries(source, tuple(judged), passages, len(every) - len(judged))
 
 
 def _triples(name: str, path: Path, split: str | None, corpus: Path | None) -> Iterator[JudgedQuery]:

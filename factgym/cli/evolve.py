@@ -138,7 +138,11 @@ def seva(
         lambda: find_model(agent, agent_settings),
         find_trainer(trainer, trained | _trainer_settings(trainer, command, trainer_set)),
         judge_from(None if judge is None else find_model(judge), "probe-check", out / "judgements"),
-        "claims" if proposer == "claims" else PolicyProposer(find_model(proposer), seed=seed) if proposer else None,
+        "claims"
+        if proposer == "claims"
+        else None
+        if proposer is None
+        else PolicyProposer(find_model(proposer), seed=seed),
         Limits(concurrency=concurrency),
         Callbacks(lambda text: console.print(text, markup=False, style="dim")),
     )

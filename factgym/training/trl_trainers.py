@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,18 +47,20 @@ class _Trl:
     """The parts that both trainers share: they train a local model whole and save it with its optimiser."""
 
     optimizer_file = OPTIMIZER
+    learning_rate: float
+    device_batch: int
+    agent_settings: Mapping[str, Any]
 
-    def __init__(self, learning_rate: float, device_batch: int, agent_settings: Mapping[str, Any] | None) -> None:
-        if not (learning_rate > 0 and math.isfinite(learning_rate)):
-            raise ConfigError(f"learning_rate must be above 0, not {learning_rate}")
-        if device_batch < 2 or device_batch % 2:
-            raise ConfigError(f"device_batch must be an even number from 2, not {device_batch}")
+    def __post_init__(self) -> None:
+        if not (self.learning_rate > 0 and math.isfinite(self.learning_rate)):
+            raise ConfigError(f"learning_rate must be above 0, not {self.learning_rate}")
+        if self.device_batch < 2 or self.device_batch % 2:
+            raise ConfigError(f"device_batch must be an even number from 2, not {self.device_batch}")
         try:
             import trl  # noqa: F401 - missing it is an error before the first episode
         except ImportError as error:
             raise MissingExtraError("the trainer 'trl'", "train") from error
-        self.learning_rate, self.device_batch = learning_rate, device_batch
-        self.agent_settings = dict(agent_settings or {})
+        self.agent_settings = dict(self.agent_settings or {})
 
     def load(self, folder: Path) -> Model:
         """Load the model in a folder, with the agent's settings."""
@@ -84,6 +87,7 @@ class _Trl:
         return self.load(folder)
 
 
+@dataclass(eq=False)
 class PolicyGradientTrainer(_Trl):
     """One step of GRPO, or HRPO, on the episodes that the policy has just played (EVE's algorithms 1 and 2).
 
@@ -95,16 +99,10 @@ class PolicyGradientTrainer(_Trl):
     """
 
     identity = "factgym.training.trl.PolicyGradientTrainer"
-
-    def __init__(
-        self,
-        learning_rate: float = 1e-6,
-        max_grad_norm: float = 0.1,
-        device_batch: int = 8,
-        agent_settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(learning_rate, device_batch, agent_settings)
-        self.max_grad_norm = max_grad_norm
+    learning_rate: float = 1e-6
+    max_grad_norm: float = 0.1
+    device_batch: int = 8
+    agent_settings: Mapping[str, Any] = field(default_factory=dict)
 
     def describe(self) -> dict[str, Any]:
         """Identity for a manifest."""
@@ -172,6 +170,7 @@ class PolicyGradientTrainer(_Trl):
         )
 
 
+@dataclass(eq=False)
 class TuningTrainer(_Trl):
     """Supervised tuning on the chat lines of SEVA's rounds; only the verdict is learned.
 
@@ -181,31 +180,26 @@ class TuningTrainer(_Trl):
     """
 
     identity = "factgym.training.trl.TuningTrainer"
+    learning_rate: float = 2e-5
+    epochs: float = 3.0
+    batch: int = 16
+    device_batch: int = 4
+    max_length: int | None = None
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    agent_settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        learning_rate: float = 2e-5,
-        epochs: float = 3.0,
-        batch: int = 16,
-        device_batch: int = 4,
-        max_length: int | None = None,
-        optimizer: Literal["adamw", "muon"] = "adamw",
-        schedule: Literal["constant", "cosine", "linear"] = "constant",
-        agent_settings: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(learning_rate, device_batch, agent_settings)
-        if not epochs > 0 or batch % device_batch:
-            raise ConfigError(f"epochs must be above 0, and device_batch={device_batch} must divide batch={batch}")
-        choices = (
-            ("optimizer", optimizer, ("adamw", "muon")),
-            ("schedule", schedule, ("constant", "cosine", "linear")),
-        )
-        for name, value, values in choices:
-            if value not in values:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.epochs > 0 or self.batch % self.device_batch:
+            raise ConfigError(
+                f"epochs must be above 0, and device_batch={self.device_batch} must divide batch={self.batch}"
+            )
+        choices = {"optimizer": ("adamw", "muon"), "schedule": ("constant", "cosine", "linear")}
+        for name, values in choices.items():
+            if (value := getattr(self, name)) not in values:
                 raise ConfigError(f"{name} is {' or '.join(values)}, not {value!r:.80}")
-        self.epochs, self.batch, self.max_length = epochs, batch, max_length
-        self.optimizer, self.schedule = optimizer, schedule
-        self.optimizer_file = OPTIMIZER if optimizer == "adamw" else f"{optimizer}.safetensors"
+        self.optimizer_file = OPTIMIZER if self.optimizer == "adamw" else f"{self.optimizer}.safetensors"
 
     def describe(self) -> dict[str, Any]:
         """Identity for a manifest."""

@@ -165,16 +165,13 @@ def worse(committed: Mapping[str, Any], fresh: Mapping[str, Any]) -> list[str]:
     ]
     for kind, bound in fresh["upper_bounds"].items():
         before = committed["upper_bounds"][kind]
-        reaches = [_reach(entry["difference"]) for entry in committed["strategies"] if entry["kind"] == kind]
+        differences = [entry["difference"] for entry in committed["strategies"] if entry["kind"] == kind]
+        reaches = [(row["high"] - row["low"]) / 2 for row in differences if row["high"] is not None]
         if bound is not None and (before is None or bound > before + max(reaches, default=0.0)):
             faults.append(f"the upper bound of {kind} strategies rose from {decimal(before)} to {decimal(bound)}")
     if committed["passed"] and not fresh["passed"]:
         faults.append("the environment no longer passes")
     return faults
-
-
-def _reach(estimate: Mapping[str, Any]) -> float:
-    return 0.0 if estimate["high"] is None else float(estimate["high"] - estimate["low"]) / 2
 
 
 def best_exploit(value: Mapping[str, Any]) -> float | None:

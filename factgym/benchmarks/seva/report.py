@@ -29,7 +29,9 @@ from factgym.benchmarks.answers import (
     read_run_answers,
     sample_number,
 )
+from factgym.benchmarks.comparison import manifest_differences
 from factgym.benchmarks.formats import count
+from factgym.benchmarks.page import cut
 from factgym.benchmarks.records import gold_of, items, members, number, numbers, parts_of, text_of, verdict_of
 from factgym.benchmarks.statistics.bootstrap import Comparison, bca_score, paired_bca
 from factgym.benchmarks.statistics.classification import (
@@ -295,7 +297,7 @@ def compare(first: RunLike, second: RunLike) -> SevaComparison:
         if not run.manifest:
             raise ConfigError(f"{run.folder} has no manifest, so its tasks are unknown: it cannot be compared")
     folders = f"{runs[0].folder} and {runs[1].folder}"
-    if differences := _manifest_differences(runs, _TASK_KEYS):
+    if differences := _differences(runs, _TASK_KEYS):
         raise ConfigError(
             f"{folders} are runs of different tasks and cannot be compared: {'; '.join(differences)}. "
             "Make both with the same environment, data, -n, -k and --seed"
@@ -305,7 +307,7 @@ def compare(first: RunLike, second: RunLike) -> SevaComparison:
     notes = [
         f"The runs differ in {difference}."
         for key in ("factgym", "prompts")
-        for difference in _manifest_differences(runs, (key,))[:5]
+        for difference in _differences(runs, (key,))[:5]
     ]
     if unpaired := len(rows) + len(others) - 2 * len(pairs):
         notes.append(f"{count(unpaired, 'episode')} that only one of the runs has scored left out.")
@@ -322,17 +324,11 @@ def compare(first: RunLike, second: RunLike) -> SevaComparison:
     return SevaComparison(manifest_text(runs[0], "env"), a, b, len(pairs), f1, share, test, tuple(notes))
 
 
-def _manifest_differences(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
+def _differences(runs: Sequence[Run], keys: Sequence[str]) -> list[str]:
+    """Return the differences of two manifests under keys, in words."""
     first, second = (run.manifest for run in runs)
-    return [line for key in keys for line in _differences(key, first.get(key), second.get(key))]
-
-
-def _differences(key: str, first: Any, second: Any) -> list[str]:
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        names = [*first, *(name for name in second if name not in first)]
-        return [line for name in names for line in _differences(f"{key} {name}", first.get(name), second.get(name))]
-    if first == second:
-        return []
-    texts = ["nothing" if value is None else str(value) for value in (first, second)]
-    short = [text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…" for text in texts]
-    return [f"{key} {short[0]} against {short[1]}"]
+    lines = []
+    for path, *values in (row for key in keys for row in manifest_differences(first.get(key), second.get(key), key)):
+        texts = (cut("nothing" if value is None else str(value), _MAX_VALUE_CHARS) for value in values)
+        lines.append(f"{' '.join(path)} {' against '.join(texts)}")
+    return lines

@@ -58,11 +58,6 @@ def natural_bounds(values: Iterable[float], declared: Bounds | None = None) -> B
     return POSITIVE if low >= 0 else UNBOUNDED
 
 
-def difference_bounds(bounds: Bounds) -> Bounds:
-    """The scale of the difference of two values of a scale."""
-    return bounds[0] - bounds[1], bounds[1] - bounds[0]
-
-
 def wilson(successes: int, n: int, level: float = LEVEL) -> Estimate:
     """A proportion with Wilson's score interval, without continuity correction (Wilson 1927).
 
@@ -102,7 +97,8 @@ def mean_interval(values: Sequence[float], bounds: Bounds) -> Estimate:
 def paired_interval(first: Sequence[float], second: Sequence[float], bounds: Bounds | None = None) -> Estimate:
     """The mean of second minus first, value by value. bounds: of the values, where they are declared."""
     differences = [after - before for before, after in zip(first, second, strict=True)]
-    return mean_interval(differences, difference_bounds(natural_bounds([*first, *second], bounds)))
+    low, high = natural_bounds([*first, *second], bounds)
+    return mean_interval(differences, (low - high, high - low))
 
 
 def ratio_interval(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate:
