@@ -8,7 +8,7 @@ Kaplan-Meier estimate counts it as such, and a bootstrap over tasks says whether
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -138,11 +138,9 @@ class LossTally:
         strata = []
         for name, values in columns.items():
             p = min(1.0, len(columns) * stratum_p_value(losses, totals, values))
-            by_value: defaultdict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
-            for task, is_lost, _ in self.outcomes:
-                before = by_value[values[task]]
-                by_value[values[task]] = (before[0] + is_lost, before[1] + 1)
-            strata.append(StratumLosses(name, p, dict(sorted(by_value.items()))))
+            every = Counter(values[task] for task, _, _ in self.outcomes)
+            gone = Counter(values[task] for task, is_lost, _ in self.outcomes if is_lost)
+            strata.append(StratumLosses(name, p, {value: (gone[value], every[value]) for value in sorted(every)}))
         return Losses(lost, tuple(strata), length_losses(self.outcomes))
 
     def _columns(self) -> Iterator[tuple[str, list[str]]]:

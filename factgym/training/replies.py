@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from factgym.agents.agent import agent_from_model
+from factgym.agents.agent import Agent
 from factgym.agents.export.source import was_cut
-from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.rollout.engine import Limits, run_jobs
 from factgym.agents.rollout.jobs import jobs_of
@@ -28,6 +27,7 @@ from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.rewards.advantages import group_advantages
+from factgym.training.recipes.evaluation import playing_agent
 
 Episode = Mapping[str, Any]
 
@@ -102,25 +102,17 @@ class GroupRollouts:
         episodes: list[Episode] = []
         tasks, rows = self.tasks(step), self.groups * self.samples
         jobs = list(jobs_of(tasks, self.samples, derive(self.seed, "step", step)))
-        was_training, generation_config = loaded.model.training, loaded.model.generation_config
-        loaded.model.eval()
-        try:
-            options = {"temperature": self.temperature, "max_tokens": self.max_tokens, "batch_size": rows}
-            agent = agent_from_model(
-                "model", LocalModel("model", loaded=loaded, batch_wait=0.01, logprobs=True, **options)
-            )
+        options = {"temperature": self.temperature, "max_tokens": self.max_tokens, "batch_size": rows}
 
-            async def run() -> None:
-                try:
-                    await agent.prepare()
-                    await run_jobs(self.env, agent, jobs, episodes.append, limits=Limits(concurrency=rows))
-                finally:
-                    await agent.close()
+        async def run(agent: Agent) -> None:
+            try:
+                await agent.prepare()
+                await run_jobs(self.env, agent, jobs, episodes.append, limits=Limits(concurrency=rows))
+            finally:
+                await agent.close()
 
-            asyncio.run(run())
-        finally:
-            loaded.model.train(was_training)
-            loaded.model.generation_config = generation_config
+        with playing_agent(loaded, logprobs=True, **options) as agent:
+            asyncio.run(run(agent))
         episodes.sort(key=lambda episode: (episode["index"], episode["sample"]))
         return [[episode for episode in episodes if episode["index"] == task] for task in dict.fromkeys(tasks)]
 

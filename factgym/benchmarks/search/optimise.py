@@ -45,7 +45,6 @@ class Trial:
 
     strategy: Strategy
     kind: Kind
-    key: str
     changes: int
     rewards: list[float] = field(default_factory=list)
     fault: str = ""
@@ -58,7 +57,7 @@ class Trial:
     @property
     def rank(self) -> tuple[float, int, str]:
         """Sorts the best first; of equals, the one with the fewest changes."""
-        return -self.mean(), self.changes, self.key
+        return -self.mean(), self.changes, self.strategy.key
 
 
 def kind_of(space: StrategySpace, strategy: Strategy) -> Kind:
@@ -114,7 +113,7 @@ class Optimiser:
         """Return a trial of a strategy; None where it was drawn before."""
         if strategy.key in self.trials:
             return None
-        trial = Trial(strategy, kind_of(self.space, strategy), strategy.key, len(self.space.changes(strategy)))
+        trial = Trial(strategy, kind_of(self.space, strategy), len(self.space.changes(strategy)))
         self.trials[strategy.key] = trial
         return trial
 

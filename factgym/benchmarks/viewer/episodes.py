@@ -53,6 +53,8 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
     if (triple := triple_row(episode)) and state == "played":
         gold, verdict, state, question = triple
         answer = ""
+    turns = [members(turn) for turn in items(episode.get("turns"))]
+    acts = [act for turn in turns for act in (turn, *map(members, items(turn.get("calls"))))]
     usage = numbers(episode.get("usage"))
     tokens = [usage[kind] for kind in ("prompt_tokens", "completion_tokens") if kind in usage]
     return [
@@ -61,7 +63,7 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
         gold[:_MAX_CHARS],
         verdict[:_MAX_CHARS],
         number(reward.get("total")) if is_scored(episode) else None,
-        len(items(episode.get("turns"))),
+        len(turns),
         state,
         fault_of(episode)[0][:_MAX_CHARS] if has_fault(episode) else "",
         sum(tokens) if tokens else None,
@@ -69,15 +71,9 @@ def row_of(episode: Mapping[str, Any]) -> list[Any]:
         topic[:_MAX_CHARS],
         question[:_MAX_CHARS],
         answer[:_MAX_CHARS],
-        _error_codes(episode),
+        list(dict.fromkeys(text_form(act.get("error"))[:_MAX_CHARS] for act in acts if act.get("error"))),
         {name: round(value, 6) for name, value in numbers(reward.get("components")).items()},
     ]
-
-
-def _error_codes(episode: Mapping[str, Any]) -> list[str]:
-    turns = [members(turn) for turn in items(episode.get("turns"))]
-    acts = [act for turn in turns for act in (turn, *map(members, items(turn.get("calls"))))]
-    return list(dict.fromkeys(text_form(act.get("error"))[:_MAX_CHARS] for act in acts if act.get("error")))
 
 
 def detail_of(episode: Mapping[str, Any]) -> dict[str, Any]:

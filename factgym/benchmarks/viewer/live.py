@@ -99,7 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.path == "/version":
             self._send_text(self.server.version)
         elif self.path in ("/", f"/{self.server.page.name}"):
-            self._send_page()
+            try:
+                self.server.refresh()
+            except FactgymError as error:
+                self._send_text(f"The page cannot be written: {error}", 503)
+            else:
+                self._send_file(self.server.page)
         elif (beside := self.server.page.parent / self.path[1:]).name == self.path[1:] and beside.is_file():
             self._send_file(beside)
         else:
@@ -112,14 +117,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def _send_page(self) -> None:
-        try:
-            self.server.refresh()
-        except FactgymError as error:
-            self._send_text(f"The page cannot be written: {error}", 503)
-        else:
-            self._send_file(self.server.page)
 
     def _send_file(self, path: Path) -> None:
         with path.open("rb") as file:  # of this version, whatever is written meanwhile

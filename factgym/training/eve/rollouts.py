@@ -133,18 +133,17 @@ def solver_metrics(episodes: Episodes) -> dict[str, Any]:
     em, f1, evidence_f1, searches: means. verbatim: share whose evidence is verbatim in a retrieved passage. flat: share
     of the groups whose rewards are all equal, so that nothing is learned from them.
     """
-    names = ("em", "f1", "evidence_f1", "evidence_present", "evidence_verbatim", "searches")
+    names = {name: name for name in ("em", "f1", "evidence_f1")}
+    names |= {"present": "evidence_present", "verbatim": "evidence_verbatim", "searches": "searches"}
     metrics = [episode["reward"]["metrics"] for episode in episodes]
     groups = rewards_by_task(episodes)
     return {
         **reward_means(episodes),
-        **{_SHORT.get(name, name): mean(values.get(name) for values in metrics) for name in names},
+        **{name: mean(values.get(key) for values in metrics) for name, key in names.items()},
         "groups": len(groups),
         "flat": mean(max(rewards) == min(rewards) for rewards in groups),
     }
 
-
-_SHORT = {"evidence_present": "present", "evidence_verbatim": "verbatim"}
 
 _META = ("V", "plus", "minus", "k", "n", "brevity", "value_kind", "solver", "auxiliary")
 

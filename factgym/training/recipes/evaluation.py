@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import agent_from_model
+from factgym.agents.agent import Agent, agent_from_model
 from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
 from factgym.agents.rollout.engine import Limits
@@ -44,20 +45,24 @@ def evaluate(
         return read_json(folder / SCORES)
     fresh_folder(folder)
     options = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "batch_size": settings.batch}
-    was_training = loaded.model.training
-    generation_config = loaded.model.generation_config
-    loaded.model.eval()
-    try:
-        model = LocalModel("model", loaded=loaded, batch_wait=0.01, **options)
+    with playing_agent(loaded, **options) as agent:
         limits = Limits(concurrency=settings.batch)
-        agent = agent_from_model("model", model)
         run = collect(env, agent, folder, n=tasks, k=settings.samples, seed=seed, limits=limits, on_start=on_start)
-    finally:
-        loaded.model.train(was_training)
-        loaded.model.generation_config = generation_config
     scores = scores_of(summarise(run.episodes(), bounds=run.reward_bounds))
     write_json(folder / SCORES, scores)
     return scores
+
+
+@contextmanager
+def playing_agent(loaded: Loaded, **options: Any) -> Iterator[Agent]:
+    """Put a model in training into evaluation mode, for an agent that plays with it. options: of the local model."""
+    was_training, generation_config = loaded.model.training, loaded.model.generation_config
+    loaded.model.eval()
+    try:
+        yield agent_from_model("model", LocalModel("model", loaded=loaded, batch_wait=0.01, **options))
+    finally:
+        loaded.model.train(was_training)
+        loaded.model.generation_config = generation_config
 
 
 def scores_of(summary: RunSummary) -> dict[str, Any]:

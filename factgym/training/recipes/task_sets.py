@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 from factgym.agents.rollout.jobs import task_order
@@ -37,40 +38,33 @@ class TaskSets:
             )
         self.env_config = {**recipe.env_config, **({"split": chosen} if chosen is not None else {})}
         self.env = make(recipe.env, **self.env_config)
-        self.order = self._order()
+        source = recipe.tasks_file
+        every = None if source is None else [self._trained_index(task, source) for task in read_tasks(source)]
+        self.order = task_order(len(self.env.tasks), None, recipe.seed) if every is None else every
 
     @property
     def _without_split(self) -> dict[str, Any]:
         return {name: value for name, value in self.recipe.env_config.items() if name != "split"}
 
-    def _order(self) -> list[int]:
-        if self.recipe.tasks_file is None:
-            return task_order(len(self.env.tasks), None, self.recipe.seed)
-        order = []
-        for task in read_tasks(self.recipe.tasks_file):
-            try:
-                order.append(self.env.tasks.index_of(task))
-            except (ConfigError, LookupError, ValueError):
-                raise ConfigError(self._foreign(task, self.recipe.tasks_file)) from None
-        return order
-
-    def _foreign(self, task: str, source: str) -> str:
+    def _trained_index(self, task: str, source: str) -> int:
+        """Return the index of a task of the training split; the error of another task names the split that has it."""
+        with suppress(ConfigError, LookupError, ValueError):
+            return self.env.tasks.index_of(task)
         for split in self.splits:
             if self._takes_split and split != self.env_config.get("split"):
                 try:
                     make(self.recipe.env, **{**self._without_split, "split": split}).tasks.index_of(task)
                 except (ConfigError, DataError, LookupError, ValueError):
                     continue
-                return f"{source} names {task!r:.80}, a task of split {split!r}: training refuses evaluation tasks"
-        return f"{source} names {task!r:.80}, which is no task of {self.recipe.env} in its training split"
+                raise ConfigError(
+                    f"{source} names {task!r:.80}, a task of split {split!r}: training refuses evaluation tasks"
+                )
+        raise ConfigError(f"{source} names {task!r:.80}, which is no task of {self.recipe.env} in its training split")
 
     def check_trained(self, tasks: Iterator[str], source: str) -> None:
         """Raise ConfigError for a task that is none of the training split's."""
         for task in dict.fromkeys(tasks):
-            try:
-                self.env.tasks.index_of(task)
-            except (ConfigError, LookupError, ValueError):
-                raise ConfigError(self._foreign(task, source)) from None
+            self._trained_index(task, source)
 
     def trained(self, count: int | None) -> list[int]:
         """Indices of the first tasks to train on."""
