@@ -351,11 +351,6 @@ class _Tally:
                 self.calls[name] += 1
                 self.refused[name] += bool(call.get("error"))
 
-    def _all_causes(self) -> Counter[str]:
-        """Return the causes, with a class of its own for unexplained faults at the longest prompts."""
-        moved = [cause for cause, size in self.unknown if size > _NEARLY * self.longest > 0]
-        return self.causes - Counter(moved) + Counter({LONGEST_PROMPTS: len(moved)})
-
     def summary(self) -> RunSummary:
         (env, version, agent), _ = self.names.most_common(1)[0] if self.names else (("", None, ""), 0)
         components = {name: series.mean() for name, series in self.components.items()}
@@ -378,6 +373,9 @@ class _Tally:
             # Without gold verdicts there is no surface at all: the diagnostic is about verifying claims.
             if present and accuracy.value is not None:
                 surfaces.append(Surface(name, present))
+        # Unexplained faults at the longest prompts are a class of their own.
+        moved = [cause for cause, size in self.unknown if size > _NEARLY * self.longest > 0]
+        causes = self.causes - Counter(moved) + Counter({LONGEST_PROMPTS: len(moved)})
         tools = sorted(self.calls.items(), key=lambda item: (item[0] == _UNKNOWN_TOOL, -item[1], item[0]))
         return RunSummary(
             env=env,
@@ -389,7 +387,7 @@ class _Tally:
             errors=self.causes.total(),
             unscored=self.unscored,
             tasks=len(self.groups),
-            causes=dict(self._all_causes().most_common()),
+            causes=dict(causes.most_common()),
             fault=self.fault,
             reward=rewards.mean(natural_bounds(rewards.values, self.bounds)),
             histogram=histogram(rewards.values),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -179,16 +179,15 @@ def _pairs(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
 
 
 def _play(summary: RunSummary) -> Table:
-    def counts(numbers: Mapping[str, int], errors: Mapping[str, int]) -> str:
-        texts = {name: f" ({errors[name]:,} refused)" if errors.get(name) else "" for name in numbers}
-        return ", ".join(f"{printable(name, 40)} {n:,}{texts[name]}" for name, n in numbers.items())
-
-    tools = summary.tools[:MAX_TOOLS]
-    calls = counts({tool.name: tool.calls for tool in tools}, {tool.name: tool.errors for tool in tools})
+    calls = ", ".join(
+        f"{printable(tool.name, 40)} {tool.calls:,}{f' ({tool.errors:,} refused)' if tool.errors else ''}"
+        for tool in summary.tools[:MAX_TOOLS]
+    )
+    stops = ", ".join(f"{printable(label(name), 40)} {n:,}" for name, n in summary.stops.items())
     pairs = [
         ("turns", f"{decimal(summary.turns.value, 2)} {interval(summary.turns, 2)} per episode"),
         ("malformed", f"{percent(summary.malformed.value)} of all actions"),
-        ("ended by", counts({label(name): n for name, n in summary.stops.items()}, {})),
+        ("ended by", stops),
         ("tool calls", calls or "none"),
     ]
     if len(summary.tools) > MAX_TOOLS:

@@ -280,7 +280,13 @@ class ProposerPhase(Phase):
         settings = self.settings
         draws: list[tuple[str, int | None, str | None]]
         if settings.draw == "selector":
-            self._selector = self._open_selector(number)
+            # Its state after the previous iteration, or a new one.
+            if before := self.folders_before(number):
+                self._selector = Selector.load(before[-1] / SELECTOR, self._vectors, self.passages.training)
+            else:
+                constants = SelectorSettings.build("the selector", settings.selector)
+                seed = derive(settings.seed, "selector")
+                self._selector = Selector(self._vectors, self.passages.training, settings=constants, seed=seed)
             draws = [*self._selector.draw(settings.batch)]
         else:
             rng = random.Random(derive(self.evolution.seed, "passages", number))
@@ -317,14 +323,6 @@ class ProposerPhase(Phase):
             "drawn": len({row["cluster"] for row in batch.rows}),
         }
         return metrics
-
-    def _open_selector(self, number: int) -> Selector:
-        """The selector before an iteration: its state after the previous iteration, or a new selector."""
-        ids, settings = self.passages.training, self.settings
-        if before := self.folders_before(number):
-            return Selector.load(before[-1] / SELECTOR, self._vectors, ids)
-        constants = SelectorSettings.build("the selector", settings.selector)
-        return Selector(self._vectors, ids, settings=constants, seed=derive(settings.seed, "selector"))
 
     @cached_property
     def _vectors(self) -> NDArray[np.float32]:
