@@ -185,7 +185,9 @@ def step_metrics(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
     episodes = [episode for group in groups for episode in group]
     scored = [episode["reward"] for episode in episodes if episode["reward"] is not None]
     totals = [[total for episode in group if (total := _total(episode)) == total] for group in groups]
-    lengths = [len(_ids(episode)) for episode in episodes]
+    # The tokens that the policy sampled.
+    notes = [[(turn["completion"] or {}).get("notes") or {} for turn in episode["turns"]] for episode in episodes]
+    lengths = [sum(len(note.get("token_ids", ())) for note in turns) for turns in notes]
     metrics = {
         "reward": fmean(total for group in totals for total in group) if any(totals) else float("nan"),
         "reward_std": fmean(float(np.std(group, ddof=1)) if len(group) > 1 else 0.0 for group in totals),
@@ -200,12 +202,6 @@ def step_metrics(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
         values = [value for report in scored if (value := report["components"].get(name)) is not None]
         metrics[f"rewards/{name}/mean"] = fmean(values) if values else float("nan")
     return metrics
-
-
-def _ids(episode: Episode) -> list[int]:
-    """The ids of all tokens that the policy sampled."""
-    completions = [turn["completion"] or {} for turn in episode["turns"]]
-    return [token for completion in completions for token in (completion.get("notes") or {}).get("token_ids", ())]
 
 
 def _total(episode: Episode) -> float:

@@ -207,20 +207,6 @@ def trainer_arguments(folder: Path, device_batch: int, learning_rate: float, see
     }
 
 
-def _adapter(lora: Lora | None) -> Any:
-    if lora is None:
-        return None
-    from peft import LoraConfig
-
-    return LoraConfig(
-        r=lora.rank,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.modules,
-        task_type="CAUSAL_LM",
-    )
-
-
 def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     """Return TRL's trainer of a supervised stage, with warnings where traces are cut or too long for the model."""
     from trl import SFTConfig, SFTTrainer
@@ -235,14 +221,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     arguments = _arguments(
         run, stage.batch, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
     )
-    trainer = _build(
-        SFTTrainer,
-        model=loaded.model,
-        args=arguments,
-        train_dataset=table_of(lines, ("messages", "tools")),
-        processing_class=loaded.tokenizer,
-        peft_config=_adapter(run.recipe.lora),
-    )
+    trainer = _build(SFTTrainer, run, loaded, arguments, table_of(lines, ("messages", "tools")))
     longest = max(len(row["input_ids"]) for row in trainer.train_dataset)
     if longest > loaded.context:
         warnings.warn(
@@ -282,15 +261,9 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     assert isinstance(stage, DpoStage)
     assert run.data is not None
     lines = list(read_lines(run.data))
-    trainer = _build(
-        DPOTrainer,
-        model=loaded.model,
-        args=_arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None),
-        train_dataset=table_of(lines, ("prompt", "chosen", "rejected", "tools")),
-        processing_class=loaded.tokenizer,
-        peft_config=_adapter(run.recipe.lora),
-    )
-    return trainer, {"pairs": len(lines)}
+    arguments = _arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None)
+    rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"))
+    return _build(DPOTrainer, run, loaded, arguments, rows), {"pairs": len(lines)}
 
 
 def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
@@ -329,13 +302,12 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     form |= {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
     trainer = _build(
         type("Trainer", (base, GRPOTrainer), form),
-        model=loaded.model,
-        args=arguments,
-        train_dataset=integration.dataset(env_id, indices=run.indices, **config),
-        processing_class=loaded.tokenizer,
+        run,
+        loaded,
+        arguments,
+        integration.dataset(env_id, indices=run.indices, **config),
         environment_factory=integration.environment_factory(env_id, **config),
         reward_funcs=integration.reward_columns(env_id, **config),
-        peft_config=_adapter(run.recipe.lora),
     )
     tokens = {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
     return trainer, {"tasks": len(run.indices), "tokens": tokens}
@@ -370,12 +342,11 @@ def _grpo_on_replies(
     )
     trainer = _build(
         type("Trainer", (ReplyTrainer, GRPOTrainer), {"rollouts": rollouts, "loaded": loaded}),
-        model=loaded.model,
-        args=arguments,
-        train_dataset=Dataset.from_list([{"prompt": ""}] * rows),
+        run,
+        loaded,
+        arguments,
+        Dataset.from_list([{"prompt": ""}] * rows),
         reward_funcs=lambda completions, **columns: [0.0] * len(completions),
-        processing_class=loaded.tokenizer,
-        peft_config=_adapter(run.recipe.lora),
     )
     return trainer, {"tasks": len(run.indices), "tokens": {"prompt": prompt, "reply": limit}}
 
@@ -383,12 +354,24 @@ def _grpo_on_replies(
 _TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
 
 
-def _build(trainer: Any, **arguments: Any) -> Any:
-    """A trainer that prints nothing itself. Raises ConfigError with TRL's own reason for what it refuses."""
+def _build(trainer: Any, run: StageRun, loaded: Loaded, arguments: Any, rows: Any, **more: Any) -> Any:
+    """A trainer of a configuration and rows that prints nothing itself. Raises ConfigError with TRL's own reason for what it refuses."""
     from transformers import PrinterCallback
 
+    lora, adapter = run.recipe.lora, None
+    if lora is not None:
+        from peft import LoraConfig
+
+        adapter = LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,
+            lora_dropout=lora.dropout,
+            target_modules=lora.modules,
+            task_type="CAUSAL_LM",
+        )
+    more |= {"model": loaded.model, "processing_class": loaded.tokenizer, "peft_config": adapter}
     try:
-        made = trainer(**arguments)
+        made = trainer(args=arguments, train_dataset=rows, **more)
     except FactgymError:
         raise
     except (ValueError, TypeError) as error:
