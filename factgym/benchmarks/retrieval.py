@@ -99,10 +99,8 @@ def read_judged(
     elif path is None:
         raise ConfigError(f"{source} is read from files: give --path, or set FACTGYM_DATA")
     elif source == SCIFACT:
-        own, queries = (
-            _scifact_file(path, _SCIFACT_CORPUS),
-            _scifact(_scifact_file(path, (split or "", *_SCIFACT_CLAIMS))),
-        )
+        own = _scifact_file(path, _SCIFACT_CORPUS)
+        queries = _scifact(_scifact_file(path, (split or "", *_SCIFACT_CLAIMS)))
     elif source == SQUAD:
         own = path if is_file(path) else path / (split or _SQUAD_FILE)
         queries = _squad(own)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from factgym.benchmarks.metrics import summarise
+from factgym.benchmarks.seva.report import STYLES, style_groups, style_of
 from factgym.benchmarks.statistics.bootstrap import bca_mean
 from factgym.benchmarks.statistics.classification import (
     METRICS,
@@ -36,7 +37,6 @@ from factgym.benchmarks.statistics.classification import (
     total_variation,
 )
 from factgym.benchmarks.statistics.intervals import NO_DATA, Estimate, wilson
-from factgym.benchmarks.statistics.style import STYLES, style_groups, style_of
 
 macro_f1, balanced_accuracy, matthews = (
     partial(table_score, metric=name) for name in ("macro_f1", "balanced_accuracy", "matthews")

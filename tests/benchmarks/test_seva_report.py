@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from seva_runs import NEGATIVE, POSITIVE, episode, pairs, random_episodes, write_run
 
-from factgym.benchmarks.seva.report import NO_TYPE, SLICE, compare, evaluate_run
+from factgym.benchmarks.seva.report import NO_TYPE, SLICE, compare, evaluate_run, style_groups
 from factgym.benchmarks.statistics.intervals import wilson
-from factgym.benchmarks.statistics.style import style_groups
 from factgym.core.errors import ConfigError, DataError
 from factgym.rewards.seva.output import LABELS
 

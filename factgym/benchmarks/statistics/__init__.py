@@ -1,1 +1,1 @@
-"""Statistics of verifiers: `intervals` (Wilson, Student, ratios), `bootstrap` (BCa), `classification`, `style`."""
+"""Statistics of verifiers: `intervals` (Wilson, Student, ratios), `bootstrap` (BCa), `classification`."""
