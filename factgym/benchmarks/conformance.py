@@ -94,15 +94,12 @@ def by_policy(env: Env[Any], agent: ScriptedAgent, seed: int) -> Iterator[Any]:
         yield policy.act(env.policy_prompt(), env.available_tools())
 
 
-def transcript(env: Env[Any], seed: int, agents: Iterable[ScriptedAgent] | None = None) -> Iterator[str]:
-    """Yield a long exact transcript: sampled and malformed actions, then an episode of every scripted agent.
-
-    agents: by default all of the environment's.
-    """
+def transcript(env: Env[Any], seed: int) -> Iterator[str]:
+    """Yield a long exact transcript: sampled and malformed actions, then an episode of every scripted agent."""
     obs, info = env.reset(seed=seed)
     yield exact([obs, info])
     yield from played(env, iter([*sampled_actions(env, seed, 3), MALFORMED["prose"], MALFORMED["unknown tool"]]))
-    for agent in scripted_agents(env.env_spec.id).values() if agents is None else agents:
+    for agent in scripted_agents(env.env_spec.id).values():
         obs, info = env.reset()
         yield exact([agent.name, obs, info])
         yield from played(env, by_policy(env, agent, seed))

@@ -122,7 +122,10 @@ class LossTally:
         if task == len(self.strata):
             view = members(episode.get("task_view"))
             self.strata.append(_strata(view))
-            self.sizes.append(_size(view))
+            # The characters that a policy may have to read: question, answer and passages.
+            texts = [view.get("question"), view.get("answer"), members(view.get("document")).get("text")]
+            texts += [members(passage).get("text") for passage in items(view.get("passages"))]
+            self.sizes.append(sum(len(text) for text in texts if isinstance(text, str)))
         self.outcomes.append((task, lost, min(len(items(episode.get("turns"))), _MAX_LENGTH)))
 
     def losses(self) -> Losses | None:
@@ -173,13 +176,6 @@ def _strata(view: Mapping[str, Any]) -> dict[str, str]:
         for name in names
         if isinstance(part.get(name), (str, int))
     }
-
-
-def _size(view: Mapping[str, Any]) -> int:
-    """Return the characters that a policy may have to read: question, answer and passages."""
-    texts = [view.get("question"), view.get("answer"), members(view.get("document")).get("text")]
-    texts += [members(passage).get("text") for passage in items(view.get("passages"))]
-    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def stratum_p_value(lost: Floats, totals: Floats, values: Sequence[str]) -> float:

@@ -85,9 +85,7 @@ def meteor_scores(
     )
 
 
-def read_answer(
-    episode: Episode, source: str, golds: Mapping[int, FactCheck] | None = None, tokenize: Tokenize = word_tokens
-) -> ClaimAnswer:
+def read_answer(episode: Episode, source: str, golds: Mapping[int, FactCheck] | None = None) -> ClaimAnswer:
     """Return the answer of a scored episode of `profact*`.
 
     golds: gold records by claim id; with them questions and answers are scored anew. Raises DataError, which names the
@@ -113,7 +111,7 @@ def read_answer(
                 "Give the gold file of the same split with --data, or leave it out."
             )
         texts = [f"{text} {answer}" for text, answer in pairs]
-        question, qa = meteor_scores(check, questions, texts, MAX_PREDICTIONS, tokenize)
+        question, qa = meteor_scores(check, questions, texts, MAX_PREDICTIONS, word_tokens)
     searches = [n for value in items(metrics.get("searches")) if (n := number(value)) is not None]
     store = metrics.get("store")
     kind = store if isinstance(store, str) else members(store).get("kind")
@@ -216,18 +214,15 @@ class ProFactReport:
         return {"asked" if name == "questions" else name: value for name, value in values.items()}
 
 
-def evaluate_run(
-    run: RunLike, *, checks: Sequence[FactCheck] | None = None, tokenize: Tokenize = word_tokens
-) -> ProFactReport:
+def evaluate_run(run: RunLike, *, checks: Sequence[FactCheck] | None = None) -> ProFactReport:
     """Evaluate a recorded run of `profact` or `profact-noprocess`.
 
-    checks: the gold records; with them questions and answers are scored anew, by `tokenize`, instead of taken from the
-    records. Raises DataError for a folder that holds no run, for a run of another environment,
-    and for a run without a scored episode.
+    checks: the gold records; with them questions and answers are scored anew instead of taken from the records. Raises
+    DataError for a folder that holds no run, for a run of another environment, and for a run without a scored episode.
     """
     run = open_run(run)
     golds = None if checks is None else {check.claim_id: check for check in checks}
-    answers = read_run_answers(run, lambda episode: read_answer(episode, str(run.folder), golds, tokenize))
+    answers = read_run_answers(run, lambda episode: read_answer(episode, str(run.folder), golds))
     usage, tasks = UsageTally(model=model_of(run.manifest)), dict[str, int]()
     for episode in run.episodes():
         usage.add(tasks.setdefault(str(episode.get("task")), len(tasks)), episode)
