@@ -20,8 +20,9 @@ from factgym.agents.runs.read import read_run
 from factgym.benchmarks.benchmark import SYNTHETIC, Outcome, Request, baselines, chosen_agents
 from factgym.benchmarks.corver.benchmark import BENCHMARK, QUESTIONS, calibration_chart
 from factgym.benchmarks.corver.calibration import calibrate
+from factgym.benchmarks.corver.compare import decompose
 from factgym.benchmarks.corver.paper import facts, paper_tables
-from factgym.benchmarks.corver.report import decompose, evaluate_runs
+from factgym.benchmarks.corver.report import evaluate_runs
 from factgym.benchmarks.terminal import render_table
 from factgym.cli.benchmark import benchmark
 from factgym.core.errors import ConfigError, DataError, FactgymError

@@ -12,12 +12,11 @@ from corver_runs import episode, random_episodes, write_run
 
 from factgym.agents.runs.read import read_run
 from factgym.benchmarks.answers import group_runs
+from factgym.benchmarks.corver.compare import compare, decompose
 from factgym.benchmarks.corver.report import (
     ABLATIONS,
     NO_COUNTER,
     by_popularity,
-    compare,
-    decompose,
     evaluate_runs,
     label_of,
     mean_reward,

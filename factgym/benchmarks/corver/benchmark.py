@@ -14,18 +14,9 @@ from factgym.benchmarks.answers import group_by
 from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.charts import share_curves
 from factgym.benchmarks.corver.calibration import calibrate, read_annotations, sentence_counter
+from factgym.benchmarks.corver.compare import CorverComparison, Decomposition, compare, decompose
 from factgym.benchmarks.corver.paper import NamedCurve, paper_tables, provenance, published_curve
-from factgym.benchmarks.corver.report import (
-    JUDGES,
-    CorverComparison,
-    CorverReport,
-    CorverScores,
-    Decomposition,
-    compare,
-    decompose,
-    evaluate_runs,
-    run_key,
-)
+from factgym.benchmarks.corver.report import JUDGES, CorverReport, CorverScores, evaluate_runs, run_key
 from factgym.benchmarks.formats import (
     ABSENT,
     count,

@@ -13,7 +13,8 @@ from functools import partial
 from factgym.agents.difficulty import Buckets
 from factgym.benchmarks.answers import group_by
 from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
-from factgym.benchmarks.corver.report import OF_REWARD, CorverComparison, CorverReport, Decomposition, mean_reward
+from factgym.benchmarks.corver.compare import CorverComparison, Decomposition
+from factgym.benchmarks.corver.report import OF_REWARD, CorverReport, mean_reward
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, percent, printable, signed
 from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
 from factgym.benchmarks.statistics.intervals import Estimate
