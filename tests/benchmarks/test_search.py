@@ -152,7 +152,7 @@ def test_the_optimiser_keeps_its_budget_and_finds_the_best_composition() -> None
     optimiser = Optimiser(space, play, tasks=40, budget=300, seed=1)
     best = optimiser.run()[0]
     assert optimiser.spent <= 300
-    assert best.strategy.first("label").operator.name == "compare" and "often" in best.key
+    assert best.strategy.first("label").operator.name == "compare" and "often" in best.strategy.key
 
 
 def test_a_certificate_fits_its_schema_and_a_worse_one_is_told() -> None:
