@@ -94,8 +94,9 @@ def judge_statement(statement: Statement, evidence: Evidence, passages: Sequence
     if is_contract(evidence):
         ruled = rules(statement, evidence)
         refuted = prove(statement, replace(evidence, sentences=ruled.sentences))
-        return refuted if (ruled.status, refuted.status) == ("supported", "contradicted") else ruled
-    prediction = prove(statement, without_pointers(statement, evidence))
+        prediction = refuted if (ruled.status, refuted.status) == ("supported", "contradicted") else ruled
+    else:
+        prediction = prove(statement, without_pointers(statement, evidence))
     if prediction.status != "unsupported":
         return prediction
     if (needed := _needs_more(statement, evidence)) is not None:
@@ -133,11 +134,9 @@ def _needs_more(statement: Statement, evidence: Evidence) -> tuple[str, tuple[Se
 def _is_computed(fact: Word, term: Word, other: Word) -> bool:
     """Whether an amount is the sum or difference of two of its dimension, or a multiple of one."""
     (dimension, amount), (first, size), (second, further) = fact.value, term.value, other.value
-    if dimension == first == second and (isclose(amount, size + further) or isclose(amount, abs(size - further))):
-        return True
-    return (
-        dimension in (first or second, second or first) and "" in (first, second) and isclose(amount, size * further)
-    )
+    if "" in (first, second) and isclose(amount, size * further):
+        return bool(dimension == (first or second))
+    return dimension == first == second and (isclose(amount, size + further) or isclose(amount, abs(size - further)))
 
 
 def is_contract(evidence: Evidence) -> bool:

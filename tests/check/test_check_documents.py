@@ -130,3 +130,12 @@ TEAM = "Anna Keller leads the office in Lyon. The team has 12 engineers and 4 de
 def test_claims_that_take_more_than_a_sentence(claim: str, status: str, reason: str) -> None:
     (judged,) = check_text(claim, {"plans.md": PLANS, "team.md": TEAM}).claims
     assert judged.status == status and reason in judged.reason
+
+
+def test_an_opinion_about_a_contract_is_not_judged() -> None:
+    clause = (
+        "Subject to the terms of this Agreement, each party hereby grants to the receiving party a perpetual licence to"
+        " reproduce and disclose the confidential information, and the licensee shall indemnify the licensor thereof.\n\n"
+    )
+    claims = check_text("It is the best agreement of all. It was signed in Oslo.", {"a.txt": clause * 4}).claims
+    assert [claim.status for claim in claims] == ["cannot_judge", "unsupported"]
