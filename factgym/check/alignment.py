@@ -115,7 +115,10 @@ def _may_play(fact: Word, first: str, second: str) -> bool:
 def same_count(
     fact: Word, facts: Sequence[Word], word: Word, available: Sequence[Word], *, is_rival: bool = False
 ) -> bool:
-    """Whether a bare number counts the same thing in both. is_rival: of several in the text, none is what a claim means that names no thing."""
+    """Whether a bare number counts the same thing in both.
+
+    is_rival: whether the text's number can rule out the claim's: where the claim names no thing, only a single one can.
+    """
     if fact.kind != "amount" or fact.value[0] or word.kind != "amount":
         return True
     counted = next((other for other in facts if 0 < other.start - fact.end <= 12 and _is_counted(other)), None)

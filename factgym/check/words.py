@@ -59,7 +59,7 @@ _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: 
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
 _HOURS = rf"\d{{1,2}}|{'|'.join(ONES[1:13])}"
 _TOKEN = re.compile(
-    rf"(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
+    rf"(?=[\w$€£])(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
     rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
     r"|(?P<duration>\d{1,3}:\d\d:\d\d\b)"
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
@@ -70,11 +70,11 @@ _TOKEN = re.compile(
     rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b))?"
     rf"|(?P<words>\b(?:{_NUMBER_WORDS})\b)(?: ?(?P<percent2>%|per ?cent\b|percent\b))?)"
     r"|(?P<word>(?:it|he|she|that|there|here|what|who|where|how|let)(?=['’]s\b)"
-    r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+)",
+    r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+))",
     re.I,
 )
 _COMPOUND, _JOINED = ("time", "months", "length", "mass"), re.compile(r",? (?:and )?|")
-"""Dimensions of amounts in several units, "5 ft 11 in", and what stands between these."""
+"""Dimensions of amounts in several units, "5 ft 11 in", and what may be between these."""
 _SHORT = {"ll": "will", "re": "are", "ve": "have", "d": "would", "m": "am", "s": "is"}
 """What an apostrophe shortens: "we'll"."""
 COMPARED = frozenset({"more", "less", "fewer"})
@@ -214,9 +214,8 @@ def _time(match: re.Match[str]) -> Word:
     if hour_name := match["hour"] or match["sharp"]:  # in the morning or in the evening
         hour = int(hour_name) if hour_name.isdigit() else ONES.index(hour_name.lower())
         part = (match["part"] or "").lower()
-        minutes = (
-            60 * hour + (30 if "half" in part else 15 if part else 0) * (-1 if part.endswith("to") else 1)
-        ) % 720
+        more = 30 if "half" in part else -15 if part.endswith("to") else 15 if part else 0
+        minutes = (60 * hour + more) % 720
         return Word(match.start(), match.end(), text, "time", value=(minutes, minutes + 720))
     if not numbers:
         minutes = 720 if text == "noon" else 0
@@ -306,11 +305,7 @@ def _merged(text: str, amount: Word, word: Word) -> Word | None:
     if unit is None or amount.kind not in ("amount", "year") or (amount.kind == "amount" and amount.value[0]):
         return None
     gap = text[amount.end : word.start]
-    if (
-        gap not in ("", " ", "-", "\xa0")
-        or (amount.kind == "year" and unit[0] == "usd")
-        or f"{gap}{word.lower}" == "s"
-    ):
+    if gap not in ("", " ", "-", "\xa0") or (amount.kind, unit[0]) == ("year", "usd") or gap + word.lower == "s":
         return None  # "1990s"
     value = (unit[0], float(amount.value[-1]) * unit[1])
     lower = text[amount.start : word.end].lower()
