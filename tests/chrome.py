@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +35,10 @@ FLAGS = (
     f"--host-resolver-rules=MAP {REBOUND} 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 _TIMEOUT = 300.0
+
+
+class NoAnswerError(RuntimeError):
+    """The browser refused a command, such as one to a page that is gone."""
 
 
 def find_chromium() -> str | None:
@@ -107,7 +112,7 @@ class Chromium:
             answer = self._receive()
             if answer.get("id") == self._last:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    raise NoAnswerError(f"{method}: {answer['error']}")
                 return answer.get("result", {})
             self.events.append(answer)
 
@@ -140,9 +145,13 @@ class Chromium:
         return result["result"].get("value")
 
     def wait(self, condition: str) -> None:
-        """Ask until the condition holds; the watchdog ends a wait that never would."""
-        while not self.run(f"Boolean({condition})"):
-            self.run("new Promise((done) => setTimeout(done, 20))")
+        """Ask until the condition holds in a page that has loaded, also while it reloads; the watchdog ends a wait that
+        never would."""
+        while True:
+            with contextlib.suppress(NoAnswerError):  # between two pages there is none to ask
+                if self.run(f"document.readyState === 'complete' && Boolean({condition})"):
+                    return
+            time.sleep(0.02)
 
     def press(self, key: str) -> None:
         """One key, as a person presses it."""
