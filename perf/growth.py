@@ -34,15 +34,15 @@ import factgym
 LIMIT = 2.5
 """Largest factor of time for input of twice the length."""
 
-FIRST_CHARS = 2_000
-SCREEN_CHARS = 30_000
-LAST_CHARS = 200_000
+FIRST_BYTES = 2_000
+SCREEN_BYTES = 30_000
+LAST_BYTES = 200_000
 LIMIT_SECONDS = 0.1
-"""CPU seconds that the slowest input of `LAST_CHARS` characters may take."""
+"""CPU seconds that the slowest input of `LAST_BYTES` may take."""
 FILES_LIMIT = 5.0
 """The same for documents: they are read in bulk, by libraries, within the budget of their folder."""
 
-_SECONDS_PER_CHAR = LIMIT_SECONDS / LAST_CHARS
+_SECONDS_PER_BYTE = LIMIT_SECONDS / LAST_BYTES
 _MEASURABLE = 0.05
 _CERTAIN = 1.0
 _ALARM_SECONDS = 60
@@ -80,20 +80,20 @@ class Subject:
 class Growth:
     """The slowest seed of a subject. factor: of the time when the input doubles, 1 where it was too quick to measure.
 
-    seconds: at `chars` characters. at_limit: seconds at `LAST_CHARS`, measured or extended linearly.
+    seconds: at `size` bytes. at_limit: seconds at `LAST_BYTES`, measured or extended linearly.
     """
 
     subject: Subject
     seed: str = ""
-    chars: int = FIRST_CHARS
+    size: int = FIRST_BYTES
     seconds: float = 0.0
     factor: float = 1.0
     seeds: int = 0
 
     @property
     def at_limit(self) -> float:
-        """CPU seconds for `LAST_CHARS` characters, measured or extended linearly."""
-        return self.seconds * max(1.0, LAST_CHARS / self.chars)
+        """CPU seconds for `LAST_BYTES`, measured or extended linearly."""
+        return self.seconds * max(1.0, LAST_BYTES / self.size)
 
     @property
     def fault(self) -> str:
@@ -103,8 +103,9 @@ class Growth:
         return f"over {self.subject.limit * 1000:.0f} ms" if self.at_limit > self.subject.limit else ""
 
 
-def hostile(seed: str, chars: int) -> str:
-    """Return a text of that length that repeats a seed, and closes with a near miss."""
+def hostile(seed: str, size: int) -> str:
+    """Return a text of about so many bytes of UTF-8 that repeats a seed, and closes with a near miss."""
+    chars = size * len(seed) // len(seed.encode("utf-8", "surrogatepass"))
     return (seed * (chars // len(seed) + 1))[: chars - 2] + "!x"
 
 
@@ -147,19 +148,19 @@ def cpu_seconds(run: Callable[[str], object], text: str, repeats: int = 1) -> fl
 
 def grow(subject: Subject, seed: str) -> Growth:
     """Double the input until the time can be measured; the factor is the mean of the last two doublings."""
-    chars, times = FIRST_CHARS, [cpu_seconds(subject.run, hostile(seed, FIRST_CHARS), 3)]
-    while (times[-1] < _MEASURABLE and chars < LAST_CHARS) or len(times) < 3:
-        chars *= 2
-        times.append(cpu_seconds(subject.run, hostile(seed, chars), 2))
+    size, times = FIRST_BYTES, [cpu_seconds(subject.run, hostile(seed, FIRST_BYTES), 3)]
+    while (times[-1] < _MEASURABLE and size < LAST_BYTES) or len(times) < 3:
+        size *= 2
+        times.append(cpu_seconds(subject.run, hostile(seed, size), 2))
         if times[-1] > _ALARM_SECONDS / 2:
             break
     # A square stays one when the input doubles again; a step (a cache, a bound that is not yet reached) does not.
-    while times[-1] > LIMIT**2 * times[-3] and times[-1] < _CERTAIN and chars < 4 * LAST_CHARS:
-        chars *= 2
-        times.append(cpu_seconds(subject.run, hostile(seed, chars)))
+    while times[-1] > LIMIT**2 * times[-3] and times[-1] < _CERTAIN and size < 4 * LAST_BYTES:
+        size *= 2
+        times.append(cpu_seconds(subject.run, hostile(seed, size)))
     # Quick at the last size: there is nothing to measure but noise.
     factor = (times[-1] / max(times[-3], 1e-4)) ** 0.5 if times[-1] >= _MEASURABLE else 1.0
-    return Growth(subject, seed, chars, times[-1], factor)
+    return Growth(subject, seed, size, times[-1], factor)
 
 
 def measure(subject: Subject, seeds: Sequence[str], attempts: int = 8) -> Growth:
@@ -167,8 +168,8 @@ def measure(subject: Subject, seeds: Sequence[str], attempts: int = 8) -> Growth
     worst = Growth(subject)
     for seed in seeds:
         # A square that is quick at the first size need not be at fifteen times the size.
-        for chars in (FIRST_CHARS, SCREEN_CHARS):
-            bound, text = _SECONDS_PER_CHAR * chars, hostile(seed, chars)
+        for size in (FIRST_BYTES, SCREEN_BYTES):
+            bound, text = _SECONDS_PER_BYTE * size, hostile(seed, size)
             if (seconds := cpu_seconds(subject.run, text)) > bound:
                 seconds = cpu_seconds(subject.run, text, 2)
             if seconds > bound:
@@ -182,7 +183,7 @@ def measure(subject: Subject, seeds: Sequence[str], attempts: int = 8) -> Growth
             if growth.factor > LIMIT:
                 return replace(growth, seeds=len(seeds))
         else:
-            growth = Growth(subject, seed, SCREEN_CHARS, seconds)
+            growth = Growth(subject, seed, SCREEN_BYTES, seconds)
         if growth.at_limit > worst.at_limit:
             worst = growth
     return replace(worst, seeds=len(seeds))

@@ -60,6 +60,9 @@ INPUTS = [
     ("reply: content", "<think>"),
     ("document: place of a quote", "a\n"),
     ("check.clauses.clauses_of", "a1 "),
+    ("check.clauses.clauses_of", "a (b) "),
+    ("baselines.polarity.polarity_of", "(including a)"),
+    ("baselines.semantics.main_clause", "If a, "),
     ("document: wikitext", "{{a|"),
 ]
 by_input = pytest.mark.parametrize(("name", "seed"), INPUTS)

@@ -94,20 +94,22 @@ def polarity_of(text: str) -> Polarity | None:
     """
     clause, parts = main_clause(text), clauses(text)
     denials = [match.span() for match in _DENIAL.finditer(clause)]
-    times = [(part.start, part.end) for part in parts if part.kind == "time"]
+    if len(denials) > 1:
+        return None
+    times = {offset for part in parts if part.kind == "time" for offset in range(part.start, part.end)}
     opposites: dict[str, int] = {}
     keys: set[str] = set()
     core: set[str] = set()
     for token in tokenize(clause):
         name, sign = _OPPOSITES.get(token.key, (token.key, 0))
-        if not sign and (not token.is_content or _is_within(token.start, denials)):
+        if not sign and (not token.is_content or any(start <= token.start < end for start, end in denials)):
             continue
         if sign and opposites.setdefault(name, sign) != sign:
             return None
         keys.add(name)
-        if name not in _LIGHT and not _is_within(token.start, times):
+        if name not in _LIGHT and token.start not in times:
             core.add(name)
-    if not keys or len(denials) > 1 or _NO_DUTY.search(clause):
+    if not keys or _NO_DUTY.search(clause):
         return None
     return Polarity(
         keys=frozenset(keys),
@@ -121,10 +123,6 @@ def polarity_of(text: str) -> Polarity | None:
             for match in (_ALTERNATIVES.finditer(clause) if denials else ())
         ),
     )
-
-
-def _is_within(offset: int, spans: Collection[tuple[int, int]]) -> bool:
-    return any(start <= offset < end for start, end in spans)
 
 
 def _clauses_of(sentence: Sentence) -> Iterator[tuple[str, Polarity]]:

@@ -71,9 +71,10 @@ def clauses(text: str) -> tuple[Clause, ...]:
 def main_clause(text: str) -> str:
     """Blank out limits, reasons, sources and examples in brackets; offsets stay the same."""
     masked = [(clause.start, clause.end) for clause in clauses(text) if clause.kind != "time"]
+    letters = list(text)
     for start, end in (*masked, *(match.span() for match in _EXAMPLES.finditer(text))):
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
+        letters[start:end] = " " * (end - start)
+    return "".join(letters)
 
 
 # Modality, generality and validity in time

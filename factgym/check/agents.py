@@ -19,6 +19,7 @@ from factgym.baselines.evidence import Evidence, Sentence, Statement, parse_stat
 from factgym.baselines.nli import Prediction, without_evidence
 from factgym.baselines.rules import rules, without_pointers
 from factgym.check.alignment import matches
+from factgym.check.clauses import is_too_long
 from factgym.check.proof import nearest, prove
 from factgym.check.words import FUNCTION, TABLES, Word, word_set, words_of
 from factgym.core.policy import ScriptedAgent
@@ -91,6 +92,8 @@ def judge_statement(statement: Statement, evidence: Evidence, passages: Sequence
         return _by_letters(statement, passages, language)
     if not evidence.sentences:
         return without_evidence(statement)
+    if is_too_long(statement.text):
+        return _abstain(without_evidence(statement), "it is too long to be read as one sentence.")
     if is_contract(evidence):
         ruled = rules(statement, evidence)
         refuted = prove(statement, replace(evidence, sentences=ruled.sentences))

@@ -17,7 +17,7 @@ from factgym.text.words import terms
 
 TEXT_KEYS = ("answer", "text", "response", "claim")
 """Columns of JSON lines that hold the text, the first that is there."""
-MAX_TEXT_CHARS = 400_000
+MAX_TEXT_CHARS, MAX_SENTENCES = 400_000, 5_000
 MAX_CLAIM_CHARS = 4000
 """Limit of the published schema of a verdict; a longer sentence is cut there."""
 
@@ -46,12 +46,13 @@ def split_text(text: str) -> list[tuple[int, int, str]]:
     """Return the ranges of the sentences of a text, each with the reason why it is no claim, empty for a claim.
 
     No claims, as they state nothing to check: Markdown headings, fenced code, questions, courtesies, single words, marks.
+    After 5,001 of them it stops.
     """
     hidden = list(_fenced_code(text))
     split = []
     code = previous = 0
     is_heading = _HEADING.match(text) is not None
-    for start, end in sentences(text):
+    for start, end in sentences(text, MAX_SENTENCES + 1):
         if line_break := text.rfind("\n", previous, start) + 1:
             is_heading = _HEADING.match(text, line_break) is not None
         previous = start
@@ -134,6 +135,11 @@ def checked_answer(answer: Answer, location: str) -> Answer:
         raise DataError(
             f"{location}: {len(answer.text):,} characters; {MAX_TEXT_CHARS:,} are allowed. Split the text."
         )
-    if not split_claims(answer.text):
+    split = split_text(answer.text)
+    if len(split) > MAX_SENTENCES:
+        raise DataError(
+            f"{location}: more than {MAX_SENTENCES:,} sentences, the most that is allowed. Split the text."
+        )
+    if all(reason for _, _, reason in split):
         raise DataError(f"{location}: no sentence in it states anything that could be checked.")
     return answer

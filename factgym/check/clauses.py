@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 from factgym.check.words import (
     AUXILIARIES,
@@ -52,6 +53,7 @@ _JOINING = frozenset({"and", "but", "or", "while", "whereas", "yet"})
 _NEW_SUBJECT = frozenset({"those", "these", "others", "they", "it", "he", "she", "this"})
 _BEFORE_VERB = frozenset({"they", "we", "you", "i", "who", "which", "that", "to"})
 _AFTER_AND = frozenset({"then", "also", "later", "still", "not", "to"})
+_MAX_ASIDES = 32
 _SUBJECT = 4
 """Words of a subject that a comma alone parts from the clause before."""
 _WITHIN = 12
@@ -94,11 +96,11 @@ class Clause:
 
 @lru_cache(maxsize=4096)
 def clauses_of(text: str) -> tuple[Clause, ...]:
-    """Return the clauses of a sentence; what is in brackets is a clause about the words before them."""
+    """Return the clauses of a sentence; what is in brackets, up to 32 times, is a clause about the words before them."""
     plain = _ASIDE.sub(lambda match: " " * len(match[0]), text)
     clauses = _clauses(plain, words_of(plain))
     asides: list[Clause] = []
-    for match in _ASIDE.finditer(text):
+    for match in islice(_ASIDE.finditer(text), _MAX_ASIDES):
         inside = re.sub(r"[()]|-[LR]RB-", lambda mark: " " * len(mark[0]), match[0])
         aside = " " * match.start() + inside
         start = max((m.end() for m in _APART.finditer(plain, 0, match.start())), default=0)
@@ -106,6 +108,12 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
         subject = tuple(replace(word, role="subject") for word in before)
         asides += (replace(clause, inherited=subject, relative=True) for clause in _clauses(aside, words_of(aside)))
     return (*clauses, *asides)
+
+
+def is_too_long(text: str) -> bool:
+    """Whether a sentence has words that no clause of it holds."""
+    words, asides = words_of(text), len(_ASIDE.findall(text))
+    return asides > _MAX_ASIDES or re.search(r"[^\W_]", text[words[-1].end if words else 0 :]) is not None
 
 
 def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
@@ -188,9 +196,9 @@ def _both(text: str, clause: Clause, after: int, cut: Word, *, is_tail: bool) ->
     second = [word for word in clause.words if word.start >= cut.start]
     inherited = clause.inherited
     has_object = any(word.role == "object" and after <= word.start < cut.start for word in clause.words)
-    if (
-        cut.lower not in PREPOSITIONS and cut.lower not in _TAIL and (is_tail or not has_object)
-    ):  # "Yoga is taught on Mondays, boxing on Fridays"
+    if cut.lower not in PREPOSITIONS | _TAIL and (
+        is_tail or not has_object
+    ):  # "Yoga is on Mondays, boxing on Fridays"
         head, inherited = tuple(word for word in head if word.role == "verb"), ()
         is_subject = [word.role == "object" or not word.preposition for word in second]
         second = [replace(word, role="subject") if its else word for word, its in zip(second, is_subject, strict=True)]
@@ -359,10 +367,13 @@ class _Sentence:
         verbs = [i for i in current if i in self.verbs]
         is_participle = self.words[index].lower.endswith(("ed", "en", "ing"))
         last = verbs[-1] if verbs else index
-        is_new = last < index and (
-            self.words[last].lower not in AUXILIARIES or (index - last > 1 and not is_participle)
+        goes_on = self.words[last].lower in AUXILIARIES and (index - last < 2 or is_participle)
+        return (
+            has_subject_alone
+            and last < index
+            and not goes_on
+            and self._before(index) not in ("and", "or", "to", "not")
         )
-        return has_subject_alone and is_new and self._before(index) not in ("and", "or", "to", "not")
 
     def _relative(self, index: int, has_verb: bool) -> str:
         lower = self.words[index].lower
@@ -375,12 +386,11 @@ class _Sentence:
         """Return what a conjunction opens that a verb follows."""
         lower, comma = self.words[index].lower, "," in self.gap(index)
         starts = self.words[index].kind == "name" or lower in DETERMINERS  # ", the old one has been closed"
-        starts = starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE
-        is_spliced = starts and self.words[ahead].lower in AUXILIARIES and ahead - index <= _SUBJECT
-        if comma and (
-            lower in _NEW_SUBJECT
-            or (is_spliced and not any(word.lower in PREPOSITIONS for word in self.words[index:ahead]))
-        ):
+        starts = (
+            starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE and ahead - index <= _SUBJECT
+        )
+        has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index:ahead])
+        if comma and (lower in _NEW_SUBJECT or (starts and self.words[ahead].lower in AUXILIARIES and not has_phrase)):
             return "main"
         if lower not in _JOINING and not (lower == "so" and comma):
             return ""
@@ -407,10 +417,9 @@ class _Sentence:
         lower = self.words[index].lower
         if lower in SUBORDINATE and lower not in _OF_TIME and lower != "that":
             return "main"
-        if lower in _OF_TIME and has_verb and ahead - index <= 6:
-            inner = self.words[index + 1 : ahead]
-            if inner and not any(word.value for word in inner):
-                return "main"
+        has_words = 1 < ahead - index <= 6 and not any(word.value for word in self.words[index + 1 : ahead])
+        if lower in _OF_TIME and has_verb and has_words:
+            return "main"
         follows_clause = "," in self.gap(index) and has_verb and self.words[current[0]].lower in SUBORDINATE
         return "main" if follows_clause else ""
 

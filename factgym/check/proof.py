@@ -85,8 +85,9 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     text = statement.text
     clauses = [clause for clause in clauses_of(text) if facts_of(clause)]
     if not clauses:
-        reason = "Nothing in it can be held against a text."
-        return Prediction(statement, "unsupported", (), strip_full_stop(text), reason)
+        return Prediction(
+            statement, "unsupported", (), strip_full_stop(text), "Nothing in it can be held against a text."
+        )
     near_by = nearest(statement, evidence)
     is_linked = len(clauses) > 1 and any(clause.opener in _LINKS for clause in clauses)
     outcomes = [_best(clause, text, near_by, evidence) for clause in clauses]
@@ -120,8 +121,8 @@ def nearest(statement: Statement, evidence: Evidence) -> list[int]:
 
     def score(number: int) -> float:
         sentence = evidence.sentences[number]
-        words = [word for word in words_of(sentence.text[:_MAX_CHARS]) if word.is_fact]
-        own: set[Any] = {lemma for word in words for lemma in (word.lemmas or {word.value})}
+        words = words_of(sentence.text[:_MAX_CHARS])
+        own: set[Any] = {lemma for word in words if word.is_fact for lemma in (word.lemmas or {word.value})}
         return len(terms & own) - 0.01 * len(sentence.tokens)
 
     numbers = sorted(range(len(evidence.sentences)), key=lambda n: -evidence.overlap(statement, evidence.sentences[n]))
@@ -219,8 +220,7 @@ def _named_before(evidence: Evidence, number: int) -> tuple[list[Word], list[Wor
     topic = [word for word in clauses_of(sentences[number - 1].text)[0].words if word.role == "subject"]
     if not any(word.kind == "name" for word in topic):
         opening = clauses_of(sentences[first].text)[0].words
-        stands = words_of(sentences[number - 1].text)[:1]
-        is_chain = bool(stands) and stands[0].lower in PRONOUNS
+        is_chain = any(word.lower in PRONOUNS for word in words_of(sentences[number - 1].text)[:1])
         topic += [word for word in opening if word.role == "subject" and (is_chain or word.kind == "name")]
         before += topic
     return before, topic

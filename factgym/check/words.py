@@ -47,10 +47,7 @@ for _group in TABLES["synonyms"]["groups"].strip().splitlines():
     for _word in _group.split():
         _GROUPS.setdefault(_word, set()).update(_group.split())
 
-DEMONYMS: dict[str, tuple[str, ...]] = {}
-for _pair in TABLES["synonyms"]["demonyms"].lower().split():
-    _first, _second = _pair.split(":")
-    DEMONYMS[_second] = (_first,)
+DEMONYMS = {name: (place,) for place, name in re.findall(r"(\S+):(\S+)", TABLES["synonyms"]["demonyms"].lower())}
 
 _MONTH = {name[:n]: number for number, name in enumerate(MONTHS, 1) for n in (3, len(name))} | {"sept": 9}
 _RANKS = {word: rank for rank, word in enumerate(ORDINALS[:10], 1)}
@@ -59,7 +56,7 @@ _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: 
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
 _HOURS = rf"\d{{1,2}}|{'|'.join(ONES[1:13])}"
 _TOKEN = re.compile(
-    rf"(?=[\w$€£])(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
+    rf"(?=\w|[$€£] ?\d)(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
     rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
     r"|(?P<duration>\d{1,3}:\d\d:\d\d\b)"
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
@@ -81,11 +78,9 @@ COMPARED = frozenset({"more", "less", "fewer"})
 _STOP = re.compile(r"[.!?:;]\s*$")
 _MAX_WORDS = 400
 OF_BOUNDS = frozenset({"than", "over", "above", "under", "below", "within", "about", "around"})
-_MORE, _LESS = (
-    "more newer later older above higher over longer larger up",
-    "less fewer earlier younger below lower under",
+_OR_MORE = re.compile(
+    "(?P<least>more|newer|(?:lat|old|high|long|larg)er|above|over|up)|less|fewer|(?:earli|young|low)er|below|under"
 )
-_OR_MORE = {**dict.fromkeys(_MORE.split(), "least"), **dict.fromkeys(_LESS.split(), "most")}
 _SCALE = {"hundred": 100, "dozen": 12, "k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6, "bn": 1e9}
 _SCALE |= {"billion": 1e9, "trillion": 1e12}
 _BOUND = re.compile(
@@ -148,17 +143,10 @@ def near(lower: str) -> frozenset[str]:
 def opposites(lower: str) -> frozenset[str]:
     """Return the words that exclude a word: of the table, and with a denying prefix more or less."""
     own = {lemma for lemma in lemmas(lower) if not lemma.startswith("~")}
-    listed = {other for lemma in own for other in OPPOSITES.get(lemma, ())}
-    prefixed = {
-        prefix + lemma for lemma in own for prefix in ("un", "non", "in", "im", "ir", "dis", "non-") if len(lemma) > 3
-    }
-    bare = {
-        lemma[len(prefix) :]
-        for lemma in own
-        for prefix in ("un", "non-", "dis")
-        if lemma.startswith(prefix) and len(lemma) > 6
-    }
-    return frozenset(listed | prefixed | {word for word in bare if bases(word, 1) or synonyms(word)})
+    others = {other for lemma in own for other in OPPOSITES.get(lemma, ())}
+    others |= {a + lemma for a in ("un", "non", "in", "im", "ir", "dis", "non-") for lemma in own if len(lemma) > 3}
+    bare = {lemma.removeprefix(prefix) for prefix in ("un", "non-", "dis") for lemma in own if len(lemma) > 6} - own
+    return frozenset(others | {word for word in bare if bases(word, 1) or synonyms(word)})
 
 
 def is_verb_form(lower: str) -> bool:
@@ -228,7 +216,7 @@ def _time(match: re.Match[str]) -> Word:
 def _quantity(text: str, match: re.Match[str]) -> Word:
     lower = match[0].lower()
     bound = _BOUND.search(text[max(0, match.start() - 30) : match.start()])
-    kind_of_bound = bound.lastgroup if bound else ""
+    kind_of_bound = (bound and bound.lastgroup) or ""
     if lower in _RANKS:
         return Word(match.start(), match.end(), lower, "rank", value=(_RANKS[lower],))
     if match["words"]:
@@ -241,7 +229,7 @@ def _quantity(text: str, match: re.Match[str]) -> Word:
         )
         dimension = {"$": "usd", "€": "eur", "£": "gbp"}.get(match["sign"] or "", "share" if match["percent"] else "")
         if match["figures"] and re.fullmatch(r"1[0-9]{3}|20[0-9]{2}", match[0]):
-            return Word(match.start(), match.end(), lower, "year", value=(int(match[0]),), bound=kind_of_bound or "")
+            return Word(match.start(), match.end(), lower, "year", value=(int(match[0]),), bound=kind_of_bound)
     return Word(match.start(), match.end(), lower, "amount", value=(dimension, amount), bound=kind_of_bound or "")
 
 
@@ -251,9 +239,7 @@ def _plain(match: re.Match[str], is_inside: bool) -> Word:
         return Word(match.start(), match.end(), _SHORT[lower], "function")
     if lower in _RANKS:
         return Word(match.start(), match.end(), lower, "rank", value=(_RANKS[lower],), lemmas=frozenset({lower}))
-    is_letter = (
-        match[0].isupper() and is_inside and lower not in ("i", "not", "no", "or", "and")
-    )  # "US", "hepatitis A"
+    is_letter = match[0].isupper() and is_inside and lower not in ("i", "not", "no", "or", "and")  # "hepatitis A"
     if not is_letter and (lower in FUNCTION or lower.endswith("n't")):
         return Word(match.start(), match.end(), lower, "function")
     is_capital = match[0][0].isupper()
@@ -266,8 +252,7 @@ def _with_units(text: str, words: Sequence[Word]) -> list[Word]:
     """Merge amounts with the unit that follows them."""
     merged: list[Word] = []
     for word in words:
-        with_unit = _merged(text, merged[-1], word) if merged else None
-        if with_unit is not None:
+        if merged and (with_unit := _merged(text, merged[-1], word)) is not None:
             merged[-1] = with_unit
             before = -3 if len(merged) > 2 and merged[-2].lower == "and" else -2
             if len(merged) > 1 and (total := _summed(text, merged[before], with_unit)) is not None:
@@ -275,15 +260,12 @@ def _with_units(text: str, words: Sequence[Word]) -> list[Word]:
         else:
             merged.append(word)
     for index in range(len(merged) - 2):  # "more than 5", "3.10 or newer"
-        if (
-            merged[index].lower in COMPARED
-            and merged[index + 1].lower == "than"
-            and merged[index + 2].kind == "amount"
-        ):
-            merged[index] = replace(merged[index], kind="function")
-        if merged[index].kind == "amount" and merged[index + 1].lower == "or" and merged[index + 2].lower in _OR_MORE:
-            merged[index] = replace(merged[index], bound=_OR_MORE[merged[index + 2].lower])
-            merged[index + 2] = replace(merged[index + 2], kind="function")
+        first, between, last = merged[index : index + 3]
+        if first.lower in COMPARED and between.lower == "than" and last.kind == "amount":
+            merged[index] = replace(first, kind="function")
+        if first.kind == "amount" and between.lower == "or" and (degree := _OR_MORE.fullmatch(last.lower)):
+            merged[index] = replace(first, bound=degree.lastgroup or "most")
+            merged[index + 2] = replace(last, kind="function")
     return merged
 
 

@@ -34,6 +34,7 @@ _MARK_RUN = re.compile(r"(?:[^\w\x00-\x7f]|[\uff9e\uff9f]){32,}")
 """Long runs of possible combining marks (the two half-width sound marks become such)."""
 
 _UNSEEN = re.compile(f"{INVISIBLE.pattern}|{LINE_END_HYPHEN.pattern}")
+"""What a reader does not see: soft hyphens and the like, and hyphens at the ends of lines."""
 _SAFE_LENGTH = 1024
 _NOT_SPACE = re.compile(r"\S+")
 _UNCHANGED = r"\x00-\x7f‘’“”–—•§€£"
@@ -103,19 +104,11 @@ def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) ->
     part = text[start:end]
     located = find_folded(fold(quote), part)
     if located is None and (_UNSEEN.search(part) or _UNSEEN.search(quote)):
-        seen = [position for gap in _seen(part) for position in range(*gap)]
-        match = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
-        located = match and (seen[match[0]], seen[match[1] - 1] + 1)
+        unseen = {position for match in _UNSEEN.finditer(part) for position in range(*match.span())}
+        seen = [position for position in range(len(part)) if position not in unseen]
+        found = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
+        located = found and (seen[found[0]], seen[found[1] - 1] + 1)
     return located and (start + located[0], start + located[1])
-
-
-def _seen(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the ranges of what a reader sees: without soft hyphens and the like, and hyphens at the ends of lines."""
-    position = 0
-    for match in _UNSEEN.finditer(text):
-        yield position, match.start()
-        position = match.end()
-    yield position, len(text)
 
 
 def find_folded(folded_quote: str, text: str) -> tuple[int, int] | None:
@@ -222,9 +215,14 @@ def _keep(text: str, start: int, end: int, pieces: list[str], offsets: list[int]
         offsets += range(start, end)
         return
     for position in range(start, end):
-        folded = unicodedata.normalize("NFKC", text[position]) if text[position] not in "²³¹" else text[position]
+        folded = _folded(text[position])
         pieces.append(folded)
         offsets += [position] * len(folded)
+
+
+@lru_cache(maxsize=4096)
+def _folded(char: str) -> str:
+    return char if char in "²³¹" else unicodedata.normalize("NFKC", char)
 
 
 def source_range(offsets: tuple[int, ...], start: int, end: int) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from math import inf
 
 from factgym.text.words import words_in
 
@@ -51,11 +52,11 @@ _LEAD = 32
 _LOOK_BACK = 24
 
 
-def sentences(text: str) -> list[tuple[int, int]]:
+def sentences(text: str, limit: float = inf) -> list[tuple[int, int]]:
     """Return the ranges `(start, end)` of the sentences of `text`, in order, disjoint, without surrounding white space.
 
     Bullets and heading marks before a sentence, and spans without a letter or digit, belong to none; list
-    numbers stay with their item. The same text gives the same ranges everywhere.
+    numbers stay with their item. The same text gives the same ranges everywhere. After `limit` sentences it stops.
     """
     ranges = []
     for start, end in _blocks(text):
@@ -64,6 +65,8 @@ def sentences(text: str) -> list[tuple[int, int]]:
                 lead = _BULLETS.match(text, first, last)
                 first = lead.end() if lead else first
                 ranges.append((first, first + len(text[first:last].rstrip())))
+                if len(ranges) >= limit:
+                    return ranges
     return ranges
 
 

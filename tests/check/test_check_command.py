@@ -70,6 +70,12 @@ def test_claims_are_the_sentences_that_state_something() -> None:
     assert [text[start:end] for start, end in split_claims(text)] == ["One rule holds.", "Item two holds now."]
 
 
+def test_a_text_of_too_many_sentences_is_refused() -> None:
+    with pytest.raises(DataError, match="^a.md: more than 5,000 sentences"):
+        list(read_answers("One rule holds. " * 5_001, "a.md"))
+    assert list(read_answers("One rule holds. " * 5_000, "a.md"))
+
+
 def test_the_default_verifier_tells_the_four_cases_apart(folder: Path) -> None:
     checker = Checker(CheckedDocuments(folder / "handbook"))
     (answer,) = checker.check(read_answers(ANSWER, "answer.md"))

@@ -366,6 +366,12 @@ def test_other_languages_are_compared_letter_by_letter(written: str, denied: str
     assert verdict(denied, written) in ("unsupported", "contradicted")
 
 
+@pytest.mark.parametrize("more", [" and a b" * 200, " (so)" * 40], ids=["words", "brackets"])
+def test_a_claim_whose_end_is_not_read_is_not_judged(more: str) -> None:
+    text = f"The shop opens at nine{more}."
+    assert verdict(text, text) == "cannot_judge"
+
+
 def test_what_it_cannot_judge_is_said() -> None:
     assert verdict("The shop opens at nine.", "Der Laden ist am Sonntag geschlossen.") == "cannot_judge"
     assert verdict("Ann is 40 and Ben is 38 years old.", "Ann is 2 years older than Ben.") == "cannot_judge"

@@ -194,8 +194,8 @@ class CollectedEvidence:
 
 def split_statements(answer: str) -> list[str]:
     """Split an answer into its sentences, verbatim: at least one and at most eight."""
-    statements = [answer[start:end][:4000] for start, end in sentences(answer)]
-    return statements[:_MAX_STATEMENTS] or [answer[:4000].strip() or "?"]
+    statements = [answer[start:end][:4000] for start, end in sentences(answer, _MAX_STATEMENTS)]
+    return statements or [answer[:4000].strip() or "?"]
 
 
 def collect_evidence(brief: EpisodeBrief) -> ToolLoop[CollectedEvidence]:
