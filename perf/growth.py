@@ -160,7 +160,10 @@ def grow(subject: Subject, seed: str) -> Growth:
         times.append(cpu_seconds(subject.run, hostile(seed, size)))
     # Quick at the last size: there is nothing to measure but noise.
     factor = (times[-1] / max(times[-3], 1e-4)) ** 0.5 if times[-1] >= _MEASURABLE else 1.0
-    return Growth(subject, seed, size, times[-1], factor)
+    seconds = times[-1]
+    if size < LAST_BYTES and seconds * LAST_BYTES / size > subject.limit:  # unless a bound comes first, which is no fault
+        size, seconds = LAST_BYTES, max(seconds, cpu_seconds(subject.run, hostile(seed, LAST_BYTES), 2))
+    return Growth(subject, seed, size, seconds, factor)
 
 
 def measure(subject: Subject, seeds: Sequence[str], attempts: int = 8) -> Growth:
