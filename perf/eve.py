@@ -25,13 +25,7 @@ from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Passage
 from factgym.generators.multihop_world import world
 from factgym.rewards.advantages import hop_advantages
-from factgym.rewards.eve.proposal import (
-    CheckedProposal,
-    Rollout,
-    Search,
-    check_proposal,
-    score_proposal,
-)
+from factgym.rewards.eve.proposal import CheckedProposal, Rollout, Search, check_proposal, score_proposal
 from factgym.rewards.eve.rubrics import DEFAULT_RULES, EveScore, build_report, find_rubric
 from factgym.rewards.eve.solution import score_solution
 from factgym.rewards.eve.spans import parse_proposal, parse_solution

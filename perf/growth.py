@@ -161,7 +161,9 @@ def grow(subject: Subject, seed: str) -> Growth:
     # Quick at the last size: there is nothing to measure but noise.
     factor = (times[-1] / max(times[-3], 1e-4)) ** 0.5 if times[-1] >= _MEASURABLE else 1.0
     seconds = times[-1]
-    if size < LAST_BYTES and seconds * LAST_BYTES / size > subject.limit:  # unless a bound comes first, which is no fault
+    if (
+        size < LAST_BYTES and seconds * LAST_BYTES / size > subject.limit
+    ):  # unless a bound comes first, which is no fault
         size, seconds = LAST_BYTES, max(seconds, cpu_seconds(subject.run, hostile(seed, LAST_BYTES), 2))
     return Growth(subject, seed, size, seconds, factor)
 

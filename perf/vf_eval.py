@@ -24,10 +24,7 @@ from factgym.integrations.hub import module_of
 from perf.integrations.compare import ENV
 from perf.rollouts import SERVER
 
-WAYS = {
-    "tools in process": (),
-    "a server for each rollout": ("--env.taskset.task.tool-server", "rollout"),
-}
+WAYS = {"tools in process": (), "a server for each rollout": ("--env.taskset.task.tool-server", "rollout")}
 
 
 @dataclass(frozen=True, slots=True)

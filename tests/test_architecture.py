@@ -51,9 +51,7 @@ UNSAFE_CALLS = {
     *("np.load", "numpy.load", "torch.load"),
 }
 SEEDING = {"random.seed", "np.random.seed", "numpy.random.seed"}
-CLOCKS = {
-    *("time.time", "time.perf_counter", "time.monotonic", "datetime.now", "datetime.datetime.now", "uuid.uuid4"),
-}
+CLOCKS = {*("time.time", "time.perf_counter", "time.monotonic", "datetime.now", "datetime.datetime.now", "uuid.uuid4")}
 
 UNCLEAR_NAMES = {
     *("one", "found", "said", "place", "known", "kept", "left", "most", "told", "asked", "begin", "desk", "door"),

@@ -125,12 +125,7 @@ def test_a_folder_over_its_limit_is_named_with_the_way_out(checkout: Checkout) -
 
 def test_columns_are_aligned_and_rows_of_one_checkout_alone_are_kept() -> None:
     text = table({"old": {"files": "10", "layers": "2", "layers:  envs/": "1"}, "new": {"files": "9", "layers": "1"}})
-    assert text.splitlines() == [
-        "         old  new",
-        "files     10    9",
-        "layers     2    1",
-        "  envs/    1    -",
-    ]
+    assert text.splitlines() == ["         old  new", "files     10    9", "layers     2    1", "  envs/    1    -"]
 
 
 def test_an_argument_that_is_neither_a_folder_nor_a_commit_is_refused() -> None:

@@ -182,11 +182,7 @@ def _set_clauses(features: Features, statement: Statement, premise: Premise, evi
         if kind != "limit":
             features.set(f"{kind}_dropped", float(dropped and not added))
     # A dropped limit is told apart by where it is: in the sentence itself, behind it, or in another passage.
-    sources = {
-        "limit_dropped": (premise.main,),
-        "limit_follows": premise.followers,
-        "limit_elsewhere": premise.linked,
-    }
+    sources = {"limit_dropped": (premise.main,), "limit_follows": premise.followers, "limit_elsewhere": premise.linked}
     has_limit = any(clause.kind == "limit" for clause in claimed)
     copied = features.values["coverage"] > 0.9
     for name, sentences in sources.items():

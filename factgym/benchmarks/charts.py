@@ -70,9 +70,7 @@ def reliability_chart(curve: Reliability, title: str = "Calibration") -> str:
 
 
 def share_curves(
-    curves: Sequence[tuple[str, Sequence[str], Sequence[Estimate]]],
-    title: str,
-    boundaries: Sequence[float] = (),
+    curves: Sequence[tuple[str, Sequence[str], Sequence[Estimate]]], title: str, boundaries: Sequence[float] = ()
 ) -> str:
     """Shares with their intervals by bucket. curves: name, names of the buckets, shares; boundaries: dashed lines."""
 

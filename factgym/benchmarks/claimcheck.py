@@ -43,12 +43,7 @@ from factgym.benchmarks.tables import fault_sentence, surface_table
 from factgym.core.errors import DataError
 
 SPLITS: Mapping[str, str] = MappingProxyType(
-    {
-        "mixed": "claimcheck",
-        "hard": "claimcheck-hard",
-        "ood": "claimcheck-ood",
-        "multihop": "claimcheck-multihop",
-    }
+    {"mixed": "claimcheck", "hard": "claimcheck-hard", "ood": "claimcheck-ood", "multihop": "claimcheck-multihop"}
 )
 """The paper's splits, with the environment of each."""
 FILES: Mapping[str, str] = MappingProxyType({"docs": "claimcheck-docs", "contracts": "claimcheck-contracts"})

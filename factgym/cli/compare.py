@@ -52,12 +52,7 @@ def compare(
         raise typer.Exit(1)
 
 
-def rescore(
-    run: RunPath,
-    out: Out,
-    reward: options.Reward = None,
-    settings: options.Settings = None,
-) -> None:
+def rescore(run: RunPath, out: Out, reward: options.Reward = None, settings: options.Settings = None) -> None:
     """Score a run's stored episodes again, under another reward or setting, without a model. Writes a new run."""
     from factgym.agents.replay import run_outputs, stored_config
     from factgym.agents.runs.read import read_run

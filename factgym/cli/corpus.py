@@ -74,8 +74,7 @@ def build(
     ] = False,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes; default one a core.")] = None,
     ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Split and count on a Ray cluster: HOST:PORT, auto or local."),
+        str | None, typer.Option(metavar="ADDRESS", help="Split and count on a Ray cluster: HOST:PORT, auto or local.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing corpus.")] = False,
     read_seconds: Annotated[float, typer.Option(min=0, help="Deadline for reading a folder of texts.")] = 7200.0,
@@ -266,8 +265,7 @@ def index(
     ] = 1024,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one for each core.")] = None,
     ray: Annotated[
-        str | None,
-        typer.Option(metavar="ADDRESS", help="Read and merge on a Ray cluster: HOST:PORT, auto or local."),
+        str | None, typer.Option(metavar="ADDRESS", help="Read and merge on a Ray cluster: HOST:PORT, auto or local.")
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume/--anew", help="Resume an interrupted build, or begin anew.")

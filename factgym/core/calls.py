@@ -11,14 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from factgym.core.strict_json import (
-    JsonErrorCode,
-    Limits,
-    StrictJsonError,
-    excerpt,
-    loads,
-    type_name,
-)
+from factgym.core.strict_json import JsonErrorCode, Limits, StrictJsonError, excerpt, loads, type_name
 
 ErrorCode = (
     JsonErrorCode

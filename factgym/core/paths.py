@@ -30,12 +30,7 @@ _REMEDIES = {
     errno.EDQUOT: "make room, or choose a path on another disk",
     errno.EROFS: "choose a path that can be written to",
 }
-_KINDS = {
-    stat.S_ISFIFO: "a FIFO",
-    stat.S_ISSOCK: "a socket",
-    stat.S_ISCHR: "a device",
-    stat.S_ISBLK: "a device",
-}
+_KINDS = {stat.S_ISFIFO: "a FIFO", stat.S_ISSOCK: "a socket", stat.S_ISCHR: "a device", stat.S_ISBLK: "a device"}
 
 Kind = Literal["file", "folder"]
 

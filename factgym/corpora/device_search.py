@@ -65,10 +65,7 @@ class DeviceVectors:
         return queries @ block.T
 
     def search(
-        self,
-        queries: Vectors,
-        k: int,
-        rescore: Callable[[Vectors, NDArray[np.int64]], list[list[tuple[int, float]]]],
+        self, queries: Vectors, k: int, rescore: Callable[[Vectors, NDArray[np.int64]], list[list[tuple[int, float]]]]
     ) -> list[list[tuple[int, float]] | None]:
         """Return the `k` best positions with their scores for each query; None where low precision cannot tell them.
 

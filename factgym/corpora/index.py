@@ -282,12 +282,7 @@ class HybridIndex(Immutable):
     """
 
     def __init__(
-        self,
-        passages: Iterable[Passage],
-        indexes: Sequence[Index],
-        *,
-        constant: float = CONSTANT,
-        depth: int = DEPTH,
+        self, passages: Iterable[Passage], indexes: Sequence[Index], *, constant: float = CONSTANT, depth: int = DEPTH
     ) -> None:
         if not indexes or constant < 0 or depth < 1:
             raise ConfigError("a hybrid index needs at least one index, constant >= 0 and depth >= 1")

@@ -30,14 +30,7 @@ from factgym.core.strict_json import clean_text
 from factgym.corpora.byte_ranges import visible_files
 from factgym.corpora.cooccurrence.sources import Article, Source, is_dump_name
 from factgym.corpora.corpus import Passage
-from factgym.corpora.documents import (
-    MAX_PASSAGE_CHARS,
-    Document,
-    Skipped,
-    UniqueNames,
-    iter_folder,
-    make_document,
-)
+from factgym.corpora.documents import MAX_PASSAGE_CHARS, Document, Skipped, UniqueNames, iter_folder, make_document
 from factgym.corpora.extraction import READABLE, TABLES, ReadingBudget
 from factgym.corpora.rows import COLUMNAR, PACKED, SUFFIXES, OnBad, Row, read_rows, suffix_of, type_name
 from factgym.corpora.web_pages import MAX_URL_CHARS, evidence_id, host_of, windows

@@ -22,17 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.bm25 import (
-    ANALYSER,
-    K1,
-    SMALL,
-    B,
-    Bm25Base,
-    Bm25sIndex,
-    SmallBM25,
-    lucene_idf,
-    top_positions,
-)
+from factgym.corpora.bm25 import ANALYSER, K1, SMALL, B, Bm25Base, Bm25sIndex, SmallBM25, lucene_idf, top_positions
 from factgym.corpora.cooccurrence.engine import LazyModule, core_count
 from factgym.corpora.corpus import Corpus
 from factgym.corpora.index import Hit, check_request

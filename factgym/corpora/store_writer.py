@@ -26,22 +26,9 @@ from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.bm25 import ANALYSER, K1, B, check_parameters, lucene_idf
-from factgym.corpora.cooccurrence.building import (
-    Run,
-    discard_other_plan,
-    locked_folder,
-    remove_folder,
-    run_tasks,
-)
+from factgym.corpora.cooccurrence.building import Run, discard_other_plan, locked_folder, remove_folder, run_tasks
 from factgym.corpora.cooccurrence.sources import BadRecords
-from factgym.corpora.mapped_files import (
-    NpyWriter,
-    check_output,
-    hash_key,
-    pad_file,
-    replace_folder,
-    write_manifest,
-)
+from factgym.corpora.mapped_files import NpyWriter, check_output, hash_key, pad_file, replace_folder, write_manifest
 from factgym.corpora.store import FIELDS, KIND, TEXT, VERSION, split_fields
 from factgym.corpora.store_bm25 import INDEX, TERMS, saved_params
 from factgym.corpora.store_chunks import (
@@ -133,8 +120,7 @@ def write_corpus(
     try:
         with locked_folder(folder, resume=plan is not None):
             discard_other_plan(
-                folder,
-                {**(plan or {}), "version": VERSION, "analyser": ANALYSER, "chunk": [CHUNK_ITEMS, CHUNK_CHARS]},
+                folder, {**(plan or {}), "version": VERSION, "analyser": ANALYSER, "chunk": [CHUNK_ITEMS, CHUNK_CHARS]}
             )
             try:
                 _build(entries, folder, source, k1, b, jobs, bad, progress, notes or {}, run)

@@ -261,12 +261,7 @@ class FolderStore(KnowledgeStore):
     per_claim = True
 
     def __init__(
-        self,
-        path: str | Path,
-        split: str = "",
-        *,
-        max_chars: int = MAX_PASSAGE_CHARS,
-        keep: int = CACHED_CLAIMS,
+        self, path: str | Path, split: str = "", *, max_chars: int = MAX_PASSAGE_CHARS, keep: int = CACHED_CLAIMS
     ) -> None:
         self.path, self.split = Path(path), split
         self.max_chars = check_window(max_chars)

@@ -16,15 +16,7 @@ from typing import Any
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError
 from factgym.core.registry import make
-from perf.integrations.compare import (
-    ENV,
-    Integration,
-    Recorded,
-    UnequalError,
-    awaited_sequentially,
-    called,
-    own_split,
-)
+from perf.integrations.compare import ENV, Integration, Recorded, UnequalError, awaited_sequentially, called, own_split
 from perf.integrations.tiny_model import CHATML, sampled, texts_of, tokenizer
 
 _LONG = ("data.max_prompt_length=100000", "data.max_response_length=500000")

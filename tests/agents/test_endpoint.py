@@ -111,8 +111,7 @@ ECHOED = ["[1]", '"x"', "null", "3", '"{\\"query\\": \\"a\\"}"']
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [*WRAPPED.items(), *((text, json.loads(text)) for text in ECHOED), ("", {}), (" ", {})],
+    ("arguments", "expected"), [*WRAPPED.items(), *((text, json.loads(text)) for text in ECHOED), ("", {}), (" ", {})]
 )
 def test_arguments_are_sent_as_they_came_where_they_are_json(arguments, expected):
     """RFC 8259 has no NaN; servers read arguments as JSON before they render them."""

@@ -54,7 +54,7 @@ OTHERS = {
         (422, {"detail": "Unexpected fields in the request: {'seed'}"}),
     ],
     "temperature": [
-        (400, {"error": {"message": "Unsupported value: 'temperature' does not support 0.7", "param": "temperature"}}),
+        (400, {"error": {"message": "Unsupported value: 'temperature' does not support 0.7", "param": "temperature"}})
     ],
     "stream": [
         (400, {"error": {"message": "This model only supports streaming: set stream to true"}}),

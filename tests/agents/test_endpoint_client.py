@@ -109,7 +109,7 @@ def test_openais_own_settings_do_not_reach_a_server_that_was_typed(monkeypatch):
     assert [value for name, value in headers if name.lower() == "authorization"] == ["Bearer none"]
     assert not [value for _, value in headers if KEY in value or "secret" in value]
     assert {name.lower() for name, _ in headers} == {
-        *("host", "accept", "accept-encoding", "authorization", "content-length", "content-type", "user-agent"),
+        *("host", "accept", "accept-encoding", "authorization", "content-length", "content-type", "user-agent")
     }
 
 

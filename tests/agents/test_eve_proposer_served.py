@@ -127,10 +127,7 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
     assert counts == [6 * (3 + 2) + PROBES] * 2, "the second run finds every answer in the file"
     manifest = json.loads((tmp_path / "one" / "manifest.json").read_text("utf-8"))
     assert manifest["guests"]["solver"]["name"] == url
-    assert manifest["guests"]["auxiliary"] == {
-        "name": "unknown",
-        "details": {"kind": "scripted", "role": "baseline"},
-    }
+    assert manifest["guests"]["auxiliary"] == {"name": "unknown", "details": {"kind": "scripted", "role": "baseline"}}
     lines = [(tmp_path / run / "episodes.jsonl").read_text("utf-8").splitlines() for run in ("one", "two")]
     totals = [
         sorted((json.loads(item)["index"], json.loads(item)["reward"]["total"]) for item in run) for run in lines

@@ -443,11 +443,7 @@ def library(folder, text_before, completion):
 
 def test_scores_equal_a_forward_pass_in_every_batch(folder, batches):
     long = [{"role": "user", "content": "The tenant pays the rent on the first day of each month. " * 3}]
-    cases = [
-        (ASKED, "Paris</answer>", "<answer>"),
-        (long, "yes", ""),
-        (ASKED, "a longer answer\nof lines", "No: "),
-    ]
+    cases = [(ASKED, "Paris</answer>", "<answer>"), (long, "yes", ""), (ASKED, "a longer answer\nof lines", "No: ")]
 
     async def go():
         model = LocalModel(folder, max_tokens=4, temperature=1.0)

@@ -240,10 +240,7 @@ class TestRuns:
         gold = gold_file(tmp_path)
         outcome = play(tmp_path / "runs", "workflow", data=gold)
         again = evaluate_run(outcome.results[0].report.source, checks=read_fact_checks(gold, "dev"))
-        assert (again.question, again.qa) == (
-            outcome.results[0].report.question,
-            outcome.results[0].report.qa,
-        )
+        assert (again.question, again.qa) == (outcome.results[0].report.question, outcome.results[0].report.qa)
         assert again.split == "dev"
         assert "gold haystack" in again.stores
 

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factgym.benchmarks.statistics.classification import (
-    Bin,
-    Reliability,
-    reliability,
-)
+from factgym.benchmarks.statistics.classification import Bin, Reliability, reliability
 from factgym.benchmarks.statistics.intervals import NO_DATA, wilson
 
 STATED = [(37 * i % 100) / 99 for i in range(120)]

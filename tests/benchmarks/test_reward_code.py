@@ -73,10 +73,7 @@ def test_what_decides_a_reward_is_hashed_and_agents_strategies_and_rendering_are
         names = reward_sources(factgym.make(env_id))
         assert not [name for name in names if name.startswith(("factgym.core", "factgym.tools", "factgym.generators"))]
         assert not [name for name in names if name.rpartition(".")[2] in families]
-    assert [*reward_files(sources)] == [
-        "factgym.text/sentence_words.toml",
-        "factgym.text/wordnet.tsv.gz",
-    ]
+    assert [*reward_files(sources)] == ["factgym.text/sentence_words.toml", "factgym.text/wordnet.tsv.gz"]
 
 
 @pytest.fixture

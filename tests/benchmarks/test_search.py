@@ -22,13 +22,7 @@ import factgym
 from factgym.agents.resolve import object_agent
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.benchmarks.search.attacker import ask_attacker, attacker_prompt, read_strategies
-from factgym.benchmarks.search.certificate import (
-    certificate,
-    describe_free,
-    read_certificate,
-    render_search,
-    worse,
-)
+from factgym.benchmarks.search.certificate import certificate, describe_free, read_certificate, render_search, worse
 from factgym.benchmarks.search.optimise import Optimiser
 from factgym.benchmarks.search.reward_code import without_comments
 from factgym.benchmarks.search.run import SearchResult, StrategyRunner, judge_strategy, run_search, search_tasks

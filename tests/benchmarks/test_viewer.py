@@ -324,14 +324,7 @@ def test_the_overview_has_the_usage_and_the_groups(tmp_path: Path) -> None:
     prices = PriceTable("USD", {"Qwen/Qwen3-8B": Price(0.1, 0.4)})
     run = fake_runs.write_run(tmp_path, [episode for i in range(20) for episode in fake_runs.group(i, 4)])
     output = " ".join(" ".join(_Page(write_page(run, prices=prices).read_text()).text).split())
-    for words in (
-        "Effort",
-        "of these reasoning",
-        "cost per verdict",
-        "USD 0.0",
-        "Groups: 20 tasks with",
-        "tries",
-    ):
+    for words in ("Effort", "of these reasoning", "cost per verdict", "USD 0.0", "Groups: 20 tasks with", "tries"):
         assert words in output
     for item in (episodes := [fake_runs.episode(i) for i in range(5)]):
         for turn in item["turns"]:

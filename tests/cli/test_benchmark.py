@@ -69,16 +69,7 @@ def test_the_same_command_goes_on_and_another_is_refused(tmp_path):
 
 def test_the_papers_tables(tmp_path):
     output = call("seva", *SMALL, "--agent", "nli", "--paper")
-    for part in (
-        "Table 1 ",
-        "Table 14",
-        "1.28",
-        "Figure 6",
-        "+1.62",
-        "no file at hand",
-        "✓",
-        "✗",
-    ):
+    for part in ("Table 1 ", "Table 14", "1.28", "Figure 6", "+1.62", "no file at hand", "✓", "✗"):
         assert part in output
     assert "not a reproduction" in output
     assert all(len(line.rstrip()) <= 80 for line in output.splitlines() if not line.startswith("Page:"))

@@ -58,14 +58,7 @@ def test_it_samples_prints_the_buckets_and_writes():
     counts = [result[name] for name in ("never", "between", "always", "retained")]
     assert row.split()[1:5] == [str(n) for n in counts]
     assert f"{100 * result['share']:.1f} %" in row
-    for part in (
-        "n_c = 0",
-        "1–3",
-        "n_c = 4",
-        "keep %",
-        "kept: 1 ≤ n_c ≤ 3, and 2 anchors",
-        "all samples are right",
-    ):
+    for part in ("n_c = 0", "1–3", "n_c = 4", "keep %", "kept: 1 ≤ n_c ≤ 3, and 2 anchors", "all samples are right"):
         assert part in output
     retained = Path("zone", "kept.jsonl").read_text("utf-8").splitlines()
     assert len(retained) == result["retained"] + 2 == len(Path("zone", "tasks.txt").read_text("utf-8").splitlines())

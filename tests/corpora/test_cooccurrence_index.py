@@ -18,14 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from factgym.core.errors import ConfigError, DataError
-from factgym.corpora.cooccurrence import (
-    CooccurrenceIndex,
-    Counter,
-    build_index,
-    memory_index,
-    open_counter,
-    tokenize,
-)
+from factgym.corpora.cooccurrence import CooccurrenceIndex, Counter, build_index, memory_index, open_counter, tokenize
 from factgym.corpora.cooccurrence import engine as engine_module
 from factgym.corpora.cooccurrence.engine import LazyModule, _after_fork, has_numba, wait_for_kernels
 from tests.corpora.brute_force import brute_count

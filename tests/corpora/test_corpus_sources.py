@@ -150,9 +150,7 @@ def test_lines_of_a_page_across_columns(rows: Sequence[Sequence[str]], lines: li
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 9)),
-        min_size=1,
-        unique_by=lambda cell: cell[:2],
+        st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(1, 9)), min_size=1, unique_by=lambda cell: cell[:2]
     )
 )
 def test_each_word_of_a_pdf_is_read_once(places: list[tuple[int, int, int]]) -> None:

@@ -15,15 +15,7 @@ from factgym.core.errors import ConfigError, DataError, FactgymError, MissingExt
 from factgym.corpora.bm25 import SMALL, Bm25sIndex, RankBm25Index, SmallBM25
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.dense import E5, Encoder, preset_of
-from factgym.corpora.index import (
-    CheckedIndex,
-    FingerprintedIndex,
-    Hit,
-    HybridIndex,
-    Index,
-    build_index,
-    check_index,
-)
+from factgym.corpora.index import CheckedIndex, FingerprintedIndex, Hit, HybridIndex, Index, build_index, check_index
 
 PASSAGES = [Passage("E1", "Vacation", "Two days of leave."), Passage("E2", "Refunds", "Paid within 30 days.")]
 

@@ -153,9 +153,7 @@ def test_a_server_that_dies_and_comes_back_loses_no_search(corpus_file: Path, co
 
 
 def test_faults_of_a_server_are_tried_again(corpus: Corpus) -> None:
-    faults: list[Answer | None] = [
-        *((503, {"detail": "busy"}), (500, b"\xff"), None, (502, b"<html>"), (429, b"")),
-    ]
+    faults: list[Answer | None] = [*((503, {"detail": "busy"}), (500, b"\xff"), None, (502, b"<html>"), (429, b""))]
     seen = []
 
     def answer(path: str, body: Any) -> Answer | None:

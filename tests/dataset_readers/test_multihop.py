@@ -16,14 +16,7 @@ from hypothesis import strategies as st
 from factgym.core.errors import ConfigError, DataError
 from factgym.corpora.build import read_passages
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.datasets.multihop import (
-    BENCHMARKS,
-    Evidence,
-    Triple,
-    read_triples,
-    triple_file,
-    triple_row,
-)
+from factgym.datasets.multihop import BENCHMARKS, Evidence, Triple, read_triples, triple_file, triple_row
 from factgym.datasets.questions import read_questions
 from factgym.generators.multihop_world import world
 

@@ -10,12 +10,7 @@ import pytest
 import factgym
 from factgym.agents.rollout.engine import play_episode
 from factgym.corpora.corpus import Passage
-from factgym.envs.eve.proposer_agents import (
-    PROPOSER_AGENTS,
-    ExtractiveProposer,
-    find_facts,
-    parse_assignment,
-)
+from factgym.envs.eve.proposer_agents import PROPOSER_AGENTS, ExtractiveProposer, find_facts, parse_assignment
 from factgym.rewards.answer_matching import normalise_answer
 
 HONEST = PROPOSER_AGENTS["extractive"]

@@ -38,11 +38,7 @@ def test_n_searching_and_2m_search_disabled_answers_are_asked_all_at_once(n: int
 def test_requests_depend_on_the_proposal() -> None:
     solver = Solver()
     env = started(solver=solver)
-    for invalid in (
-        proposal(answer="Ada Byron"),
-        proposal(question=""),
-        proposal(answer=""),
-    ):
+    for invalid in (proposal(answer="Ada Byron"), proposal(question=""), proposal(answer="")):
         played(env, invalid)
     assert not solver.requests
     played(env, proposal(evidence="Ada Byron was born in Paris."))

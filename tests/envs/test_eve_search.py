@@ -32,15 +32,7 @@ def long_passage(name: str, words: int) -> Passage:
     return Passage(name, f"About {name}", " ".join(WORDS[i % 4] for i in range(words)) + ".")
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "Velmora",
-        ["Velmora"],
-        '["Velmora"]',
-        ' ["Velmora"] ',
-    ],
-)
+@pytest.mark.parametrize("query", ["Velmora", ["Velmora"], '["Velmora"]', ' ["Velmora"] '])
 def test_a_query_comes_as_a_list_alone_or_as_json(query: Any) -> None:
     content = searched(query=query).episode.messages[-1]["content"]
     assert IDS.findall(content)[0] == "velmora" and "Query 1" not in content

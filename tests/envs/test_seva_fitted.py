@@ -149,10 +149,7 @@ def test_with_the_same_examples_agent_and_empty_strategy_send_the_same(
     for index in range(10):
         strategy, agent = (
             episode.record["messages"][2]["content"]
-            for episode in (
-                runner.play(STRATEGIES.strategy(), index),
-                runner.play_agent(FILE_AGENTS["fitted"], index),
-            )
+            for episode in (runner.play(STRATEGIES.strategy(), index), runner.play_agent(FILE_AGENTS["fitted"], index))
         )
         assert strategy == agent
 

@@ -591,7 +591,7 @@ def test_protected_spans_and_main_clauses() -> None:
 def test_operators_are_registered_by_name_and_status() -> None:
     assert all(name == operator.name for name, operator in OPERATORS.items())
     assert {name for name in OPERATORS if status_of(name) == "overclaim"} == {
-        *("scope", "modality", "duty", "hedge_dropped", "limit_dropped", "condition_dropped", "exception_dropped"),
+        *("scope", "modality", "duty", "hedge_dropped", "limit_dropped", "condition_dropped", "exception_dropped")
     }
     assert {status_of(name) for name in OPERATORS} == {"contradicted", "overclaim", "unsupported"}
 

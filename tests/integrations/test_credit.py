@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from factgym.core.action import encode_json, parse_action
 from factgym.core.calls import ToolCall
 from factgym.integrations import credit as credit_module
-from factgym.integrations.credit import (
-    Row,
-    Turn,
-    policy_message,
-    token_advantages,
-    token_offsets,
-)
+from factgym.integrations.credit import Row, Turn, policy_message, token_advantages, token_offsets
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 

@@ -61,11 +61,7 @@ def test_an_entry_of_inspect_evals_has_its_fields_and_no_other(written: Path, en
         "task_path": "examples/inspect_tasks.py",
         "dataset_samples": len(factgym.make(env_id).tasks),
     }
-    assert entry["source"] == {
-        "repository_url": REPOSITORY,
-        "repository_commit": COMMIT,
-        "maintainers": ["example"],
-    }
+    assert entry["source"] == {"repository_url": REPOSITORY, "repository_commit": COMMIT, "maintainers": ["example"]}
 
 
 @pytest.mark.parametrize("env_id", ENVS)

@@ -24,11 +24,7 @@ from transformers.utils import get_json_schema
 from factgym.agents.resolve import find_scripted_agent
 from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session, self_contained
-from factgym.integrations.trl import (
-    FactEnvironment,
-    column_weights,
-    reward_columns,
-)
+from factgym.integrations.trl import FactEnvironment, column_weights, reward_columns
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
 

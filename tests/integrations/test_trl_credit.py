@@ -18,21 +18,11 @@ pytest.importorskip("trl", reason="needs factgym[trl]")
 
 import trl
 from tiny_tokens import own_split
-from tiny_trl import (
-    Dense,
-    Hops,
-    Stepwise,
-    corver_scripts,
-    oracle,
-    tokenizer,
-    trained,
-)
+from tiny_trl import Dense, Hops, Stepwise, corver_scripts, oracle, tokenizer, trained
 
 from factgym.core.errors import ConfigError
 from factgym.core.messages import message_text
-from factgym.integrations.trl import (
-    dataset,
-)
+from factgym.integrations.trl import dataset
 from factgym.integrations.trl.trainer import _RolloutLoop
 from factgym.rewards.advantages import group_advantages
 from factgym.rewards.corver.tokens import group_returns

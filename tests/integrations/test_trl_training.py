@@ -20,16 +20,7 @@ pytest.importorskip("trl", reason="needs factgym[trl]")
 from datasets import Dataset, load_dataset
 from guide_pages import ROOT, run_page
 from tiny_tokens import own_split
-from tiny_trl import (
-    ScriptedTrainer,
-    Stepwise,
-    arguments,
-    factory,
-    model,
-    oracle,
-    tokenizer,
-    trained,
-)
+from tiny_trl import ScriptedTrainer, Stepwise, arguments, factory, model, oracle, tokenizer, trained
 from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 from trl.chat_template_utils import parse_response
 

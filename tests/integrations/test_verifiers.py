@@ -310,7 +310,7 @@ def test_a_tool_server_replays_a_session_that_it_dropped() -> None:
 
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
     assert reference_episodes.parameters(vf.Harness.launch) == [
-        *("self", "ctx", "trace", "runtime", "endpoint", "secret", "mcp_urls", "data"),
+        *("self", "ctx", "trace", "runtime", "endpoint", "secret", "mcp_urls", "data")
     ]
     assert (
         reference_episodes.parameters(vf.Task.setup)

@@ -271,7 +271,7 @@ def test_the_used_parts_of_verl_are_unchanged() -> None:
         *("num_turns", "metrics", "extra_fields"),
     }
     assert set(TokenOutput.model_fields) >= {
-        *("token_ids", "log_probs", "routed_experts", "num_preempted", "extra_fields"),
+        *("token_ids", "log_probs", "routed_experts", "num_preempted", "extra_fields")
     }
     assert {"prompt_ids", "sampling_params"} <= set(names(LLMServerClient.generate))
     builder = continuous_token.ContinuousTokenBuilder

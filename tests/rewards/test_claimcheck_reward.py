@@ -138,8 +138,7 @@ def test_vendors_supervised_output_misses_the_unsupported_sentence():
     """It cites both passages (E = 1) with one true quote (Q = 1) of two facts (C = 1/2), marks nothing although a
     sentence is unsupported (S = 0), and says supported when it is not (V = 0, F = 0)."""
     scored = score(
-        VENDORS,
-        verdict("supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1), used=("E1", "E2")),
+        VENDORS, verdict("supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1), used=("E1", "E2"))
     )
     assert papers(scored) == {
         "json": 1, "verdict": 0, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 0,
@@ -152,8 +151,7 @@ def test_vendors_gated_output_has_the_verdict_but_the_wrong_span():
     """V = F = 1 now. The marked span is in the answer but shares no character with the unsupported sentence."""
     span = "and procurement confirms the vendor record, and they must act within 2 business days."
     scored = score(
-        VENDORS,
-        verdict("partially_supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1, span)),
+        VENDORS, verdict("partially_supported", claim(VENDOR_FIRST, "supported", ["E1", "E2"], VENDOR_E1, span))
     )
     assert papers(scored) == {
         "json": 1, "verdict": 1, "evidence": 1, "quote": 1, "coverage": 0.5, "span": 0, "guard": 1,
@@ -250,10 +248,7 @@ def test_the_same_sentence_in_two_passages_and_twice_in_one_is_covered_by_quotin
     again = "There are no exceptions to this."
     texts = (f"Guests sign in. {again} Guests sign out. {again}", f"Staff wear badges. {again}")
     second = texts[0].rindex(again)
-    facts = (
-        GoldFact("E1", second, second + len(again)),
-        GoldFact("E2", texts[1].index(again), len(texts[1])),
-    )
+    facts = (GoldFact("E1", second, second + len(again)), GoldFact("E2", texts[1].index(again), len(texts[1])))
     example = ClaimExample(
         "again", "test", "x", "?", "No exceptions.", passages(*texts),
         (GoldClaim("No exceptions.", "supported", facts),), "supported",

@@ -190,23 +190,7 @@ def test_extractors_are_found_by_name() -> None:
 
 NAMES = ["Paris", "France", "Ann O'Brien", "James'", "Ann's", "King", "Bank of England", "It's", "He's", "U.S.", "A-1"]
 NUMBERS = ["3", "12", "1989", "1,000", "1,0000", "12,345,678", "1980-1985", "007", "4th", "1.5"]
-ODD = [
-    "boils",
-    "cities",
-    "glass",
-    "led",
-    "walked",
-    "Quickly",
-    "singing",
-    "x'",
-    "'",
-    "_",
-    "&",
-    "a.b.",
-    "a.",
-    "/",
-    "-",
-]
+ODD = ["boils", "cities", "glass", "led", "walked", "Quickly", "singing", "x'", "'", "_", "&", "a.b.", "a.", "/", "-"]
 FOREIGN = [
     "Élodie",
     "São Paulo",

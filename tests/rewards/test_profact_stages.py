@@ -128,9 +128,7 @@ def test_real_gold_records(data_dir: Path) -> None:
 # The assignment.
 
 MATRICES = arrays.arrays(
-    np.float64,
-    st.tuples(st.integers(0, 5), st.integers(1, 5)),
-    elements=st.floats(0, 1, allow_subnormal=False),
+    np.float64, st.tuples(st.integers(0, 5), st.integers(1, 5)), elements=st.floats(0, 1, allow_subnormal=False)
 )
 
 

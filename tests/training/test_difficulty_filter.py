@@ -100,10 +100,7 @@ def test_a_fault_is_never_a_wrong_answer():
     assert not result.retained
     assert [
         (incomplete.task, incomplete.scored, incomplete.correct, incomplete.errors) for incomplete in result.incomplete
-    ] == [
-        ("q1", 3, 3, 1),
-        ("q2", 2, 1, 0),
-    ]
+    ] == [("q1", 3, 3, 1), ("q2", 2, 1, 0)]
 
 
 def test_unscored_samples_are_reported():

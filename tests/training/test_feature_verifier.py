@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 
 import factgym
 from factgym.agents.agent import agent_from_model
-from factgym.agents.feature_verifier import (
-    FeatureVerifier,
-    TrainingExample,
-    VerifierWeights,
-    fine_tune,
-    load_weights,
-)
+from factgym.agents.feature_verifier import FeatureVerifier, TrainingExample, VerifierWeights, fine_tune, load_weights
 from factgym.agents.resolve import find_model
 from factgym.agents.rollout.engine import play
 from factgym.agents.rollout.jobs import Job

@@ -201,11 +201,7 @@ def bca(sample: Sample, statistic: Statistic, *, resamples: int = RESAMPLES, see
 
 
 def bca_mean(
-    values: Sequence[float],
-    *,
-    clusters: Sequence[Hashable] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
+    values: Sequence[float], *, clusters: Sequence[Hashable] | None = None, resamples: int = RESAMPLES, seed: int = 0
 ) -> Estimate:
     """Return the mean of all items with its BCa interval over items, or over clusters where items are not independent.
 

@@ -40,13 +40,7 @@ changes nothing).
 from __future__ import annotations
 
 from factgym.corpora.cooccurrence.build import Built, Progress, build_index
-from factgym.corpora.cooccurrence.index import (
-    CooccurrenceIndex,
-    Counter,
-    memory_index,
-    open_counter,
-    open_index,
-)
+from factgym.corpora.cooccurrence.index import CooccurrenceIndex, Counter, memory_index, open_counter, open_index
 from factgym.corpora.cooccurrence.tokenizer import tokenize
 
 __all__ = [

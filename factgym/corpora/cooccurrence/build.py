@@ -40,13 +40,7 @@ from factgym.corpora.cooccurrence.segments import (
     segment_path,
 )
 from factgym.corpora.cooccurrence.sources import Source
-from factgym.corpora.cooccurrence.store import (
-    INDEX_KIND,
-    Array,
-    check_positions,
-    open_container,
-    write_container,
-)
+from factgym.corpora.cooccurrence.store import INDEX_KIND, Array, check_positions, open_container, write_container
 from factgym.corpora.cooccurrence.tokenizer import TOKENIZER, Case
 
 MEMORY_MB = 1024

@@ -93,10 +93,7 @@ def contains(postings: PostingList, points: I64) -> NDArray[np.bool_]:
 
 
 def count_lists(
-    lists: Sequence[PostingList],
-    separators: PostingList,
-    rules: CountRules,
-    chunk: int = ANCHOR_CHUNK,
+    lists: Sequence[PostingList], separators: PostingList, rules: CountRules, chunk: int = ANCHOR_CHUNK
 ) -> int:
     """Count an AND of clauses, up to the limit.
 

@@ -19,12 +19,7 @@ from factgym.datasets.averitec import LABELS, NO_ANSWER, FactCheck, answer_strin
 from factgym.envs.profact.state import STAGE_TOOLS, TOOLBOX, ProFactState, normalise_arguments, one_line
 from factgym.envs.profact.tasks import ProFactConfig, ProFactTask, ProFactTaskSet
 from factgym.rewards.profact.meteor import Matching, meteor
-from factgym.rewards.profact.stages import (
-    RUBRICS,
-    ProFactScore,
-    is_grounded,
-    score_stages,
-)
+from factgym.rewards.profact.stages import RUBRICS, ProFactScore, is_grounded, score_stages
 from factgym.tools.toolbox import Toolbox
 
 _PACKAGE = "factgym.envs.profact"

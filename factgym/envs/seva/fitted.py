@@ -98,10 +98,7 @@ def fitted_judge(model: LabelModel, rubric: Rubric) -> Judge:
         # Rounded, so that equal payoffs differ by no rounding of sums; then the probable label wins.
         label = max(
             (NEGATIVE, POSITIVE),
-            key=lambda label: (
-                round(sum(chances[gold] * payoffs[label, gold] for gold in LABELS), 9),
-                chances[label],
-            ),
+            key=lambda label: (round(sum(chances[gold] * payoffs[label, gold] for gold in LABELS), 9), chances[label]),
         )
         confidence = round(chances[label], 2)
         if label == POSITIVE:

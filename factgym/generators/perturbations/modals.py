@@ -128,11 +128,7 @@ def strengthen_modal(statement: Statement) -> Edit | NoEdit:
 
 
 MODAL = Operator(
-    "modal",
-    ("contradicted",),
-    reverse_modal,
-    _MODAL,
-    reason="The document says {old!r}, which {new!r} contradicts.",
+    "modal", ("contradicted",), reverse_modal, _MODAL, reason="The document says {old!r}, which {new!r} contradicts."
 )
 DUTY = Operator(
     "duty", ("overclaim",), strengthen_modal, _MODAL, "The document says {old!r}, which is weaker than {new!r}."

@@ -143,11 +143,7 @@ class FactEnvironment(Environment[FactAction, FactObservation, FactState]):
         episode, prompt, report = session.env.episode, session.messages, session.report
         final: dict[str, Any] = {}
         if report is not None:
-            final = {
-                "report": report.to_dict(),
-                "metrics": session.metrics(),
-                "turn_rewards": session.turn_rewards(),
-            }
+            final = {"report": report.to_dict(), "metrics": session.metrics(), "turn_rewards": session.turn_rewards()}
         return FactObservation(
             done=session.done,
             reward=reward,

@@ -300,9 +300,5 @@ def episode_tokens(env_id: str, tokenizer: Any, *, tasks: int = 16, **config: An
 
     has_template = bool(getattr(tokenizer, "chat_template", None))
     return sessions.episode_tokens(
-        env_id,
-        count,
-        training_config(env_id, config),
-        tasks=tasks,
-        prompt=count_prompt if has_template else None,
+        env_id, count, training_config(env_id, config), tasks=tasks, prompt=count_prompt if has_template else None
     )

@@ -444,9 +444,7 @@ class _Rollout:
     async def _sample(self, context: Context, budget: int) -> tuple[list[int], list[float] | None]:
         start = time.perf_counter()
         reply = await self.loop.server_manager.generate(
-            request_id=self._id,
-            prompt_ids=context.tokens,
-            sampling_params={**self._sampling, "max_tokens": budget},
+            request_id=self._id, prompt_ids=context.tokens, sampling_params={**self._sampling, "max_tokens": budget}
         )
         self.metrics.generate_sequences += time.perf_counter() - start
         if reply.num_preempted is not None:

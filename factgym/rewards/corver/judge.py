@@ -111,11 +111,7 @@ def _is_refusal(words: Sequence[str]) -> bool:
 
 
 def judge_completion(
-    text: str,
-    answer: str | None,
-    aliases: Sequence[str] | str,
-    rules: CorverRules = DEFAULT_RULES,
-    question: str = "",
+    text: str, answer: str | None, aliases: Sequence[str] | str, rules: CorverRules = DEFAULT_RULES, question: str = ""
 ) -> dict[JudgeRule, Label]:
     """Label a completion by both judges. answer: from `extract_answer`. aliases: a list, or one text separated by `;`.
 

@@ -315,12 +315,7 @@ class CheckedProposal:
 
 
 def check_proposal(
-    proposal: Proposal,
-    rollout: Rollout,
-    texts: Texts,
-    rules: EveRules = DEFAULT_RULES,
-    *,
-    direct: bool = False,
+    proposal: Proposal, rollout: Rollout, texts: Texts, rules: EveRules = DEFAULT_RULES, *, direct: bool = False
 ) -> CheckedProposal:
     """Check a proposal before a solver is asked.
 

@@ -203,12 +203,7 @@ def messages_for(request: ProbeRequest) -> list[Message]:
     nonce = nonce_of(*texts.values())
     blocks = {name: delimited(name, clean_text(text) or "(empty)", nonce) for name, text in texts.items()}
     content = fill(
-        _prompt("case"),
-        strategy=_prompt(request.strategy),
-        aim=aim,
-        nonce=nonce,
-        how=_prompt("by-tool"),
-        **blocks,
+        _prompt("case"), strategy=_prompt(request.strategy), aim=aim, nonce=nonce, how=_prompt("by-tool"), **blocks
     )
     return [{"role": "system", "content": _prompt("system")}, {"role": "user", "content": content}]
 

@@ -163,13 +163,7 @@ def check_benchmark(name: str) -> None:
 
 
 def open_benchmark(
-    name: str,
-    *,
-    path: str | None,
-    size: int | None,
-    seed: int,
-    measured: bool = True,
-    prompt: PromptStyle = "full",
+    name: str, *, path: str | None, size: int | None, seed: int, measured: bool = True, prompt: PromptStyle = "full"
 ) -> BenchmarkSplits:
     """Open a benchmark and split it.
 
