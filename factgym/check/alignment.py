@@ -11,7 +11,7 @@ from factgym.check.words import DEMONYMS, TABLES, Word, near, opposites
 _STRICT = frozenset(TABLES["prepositions"])
 _OF_TIMES = frozenset({"before", "after", "until", "from", "to", "except", "without", "outside"})
 _NEAR_THEMES = frozenset({"agent", "patient", "in", "possessive", "verb", "with"})
-_OF_ACTIONS = frozenset({"with", "to", "from", "by", "above", "below", "against"})
+_OF_ACTIONS = frozenset({"with", "to", "from", "by", "above", "below"})
 _APART = re.compile(r"\b(?:and|or|but)\b|[,;]")
 _SAME, _ROUNDED, _NEARLY = 1e-6, 0.006, 0.06
 """Relative differences up to which amounts are equal: plain ones, bounds, and those that are about so much."""
@@ -91,6 +91,10 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
         if fact.kind == "amount":
             return pair != {"from", "to"} and not pair & {"except", "without"}
         return len(pair) == 1 or not pair & _OF_TIMES
+    if word.role == "whose":
+        return fact.role in ("whose", "possessive") or fact.preposition == "of"
+    if fact.role == "verb" and word.role == "object" and clause.is_copular and not claim.is_passive:
+        return False  # "Acme listed a company": "Acme is a listed company"
     free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
     return free or _may_play(fact, plays(fact, claim), plays(word, clause))
 

@@ -18,14 +18,17 @@ from factgym.check.words import (
     DEONTIC,
     DETERMINERS,
     FUNCTION,
-    NEGATIONS,
     OF_BOUNDS,
     PREPOSITION_CLASS,
     PREPOSITIONS,
+    PRONOUNS,
     RELATIVE,
     SUBORDINATE,
     Word,
+    count_negations,
     is_verb_form,
+    lemmas,
+    tense_of,
     word_set,
     words_of,
 )
@@ -33,17 +36,12 @@ from factgym.text.wordnet import bases
 
 _ASIDE = re.compile(r" ?\(([^()]*)\)|-LRB-(.*?)-RRB-")
 _APART = re.compile(r"\b(?:and|or|but)\b|[,;:]\s")
-_PLANNED = re.compile(r"\b(?:is|are|was|were) (?:(?:due|set|going|about|still|yet) )?to (\w+)", re.I)
-_DENIES = re.compile(
-    r"\b(?:yet to|fail(?:s|ed)? to|refus(?:e|es|ed) to|declin(?:e|es|ed) to|unable to|rather than|instead of|far from|"
-    r"anything but)\b",
-    re.I,
+_UNSURE = frozenset({"may", "might", "could", "would", "should", "can", "must", "if", "unless"})
+_PARTICIPLE = re.compile(r"(?:ed|en|n|t)$")
+_LIFE = re.compile(
+    r"\s*\d{1,2} \w+ \d{4} ?(?:[–—-]|--) ?\d{1,2} \w+ \d{4}\s*|\s*\w+ \d{1,2} ?, \d{4} ?(?:[–—-]|--) ?\w+ \d{1,2} ?, \d{4}\s*"
 )
-_DENIES_NOTHING = re.compile(
-    r"\b(?:(?:at|for) no (?:extra |additional )?(?:cost|charge)|no (?:more|less|later|fewer|earlier|sooner|longer) than|"
-    r"not (?:only|just|merely)|no doubt|(?<!little )(?<!few )or (?:no|none|not|never))\b",
-    re.I,
-)
+_UNCHANGED = word_set("unchanged")
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _OF_TIME = frozenset({"before", "after", "since", "until", "as"})
 """Words that open a clause where a verb follows, and else govern a noun."""
@@ -66,7 +64,7 @@ class Clause:
 
     words: its facts. inherited: those of the subject that it shares with the clause before. function: its function words.
     tokens: all of them, in order. narrowed: facts of a relative clause that says of which of its subjects it speaks.
-    relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
+    predicate: what its subject is, by the clause before. relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
     before it.
     """
 
@@ -79,6 +77,7 @@ class Clause:
     tense: str = ""
     tokens: tuple[Word, ...] = ()
     narrowed: tuple[Word, ...] = ()
+    predicate: tuple[Word, ...] = ()
     relative: bool = False
     apart: bool = False
     is_aside: bool = False
@@ -91,7 +90,7 @@ class Clause:
     @property
     def all_words(self) -> frozenset[str]:
         """The words of the clause and of its shared subject, in lower case."""
-        return self.function | {word.lower for word in (*self.words, *self.inherited)}
+        return self.function | {word.lower for word in (*self.words, *self.inherited) if word.kind != "date"}
 
 
 @lru_cache(maxsize=4096)
@@ -105,9 +104,44 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
         aside = " " * match.start() + inside
         start = max((m.end() for m in _APART.finditer(plain, 0, match.start())), default=0)
         before = [word for clause in clauses for word in clause.words if start <= word.start < match.start()][-4:]
-        subject = tuple(replace(word, role="subject") for word in before)
-        asides += (replace(clause, inherited=subject, relative=True) for clause in _clauses(aside, words_of(aside)))
+        dates = [word for word in words_of(aside) if word.kind == "date"]
+        if (
+            _LIFE.fullmatch(inside)
+            and len(dates) == 2
+            and all(word.kind == "name" for word in words_of(text[: match.start()]))
+        ):
+            written = tuple(_life(event, date) for event, date in zip(("born", "died"), dates, strict=True))
+        else:
+            written = _clauses(aside, words_of(aside))
+            verbs = [word for clause in written[:1] for word in clause.words if word.role == "verb"]
+            has_verb = [any(word.role == "verb" for word in clause.words) for clause in written]
+            # "(born Anna Lee; May 4, 1941)" has one verb.
+            written = tuple(
+                c if has else replace(c, words=(*verbs, *c.words), tokens=(*verbs, *c.tokens))
+                for c, has in zip(written, has_verb, strict=True)
+            )
+        asides += (_reduced(replace(clause, relative=True), before) for clause in written)
     return (*clauses, *asides)
+
+
+def _life(event: str, date: Word) -> Clause:
+    """Return what a date says in "Ada Lovelace (10 December 1815 – 27 November 1852)"."""
+    verb = Word(date.start, date.start, event, "word", lemmas(event), role="verb")
+    return Clause((verb, replace(date, role="in")), tense="past", tokens=(verb, date))
+
+
+def _reduced(clause: Clause, subject: Sequence[Word], *, may_be_active: bool = False) -> Clause:
+    """Return a clause with its subject; one that a participle opens is passive where an agent is named, else perhaps."""
+    opens = [w for w in clause.tokens if w.lower not in ("and", "but", "also") and not w.lower.endswith("ly")][:1]
+    is_reduced = (
+        bool(opens)
+        and _PARTICIPLE.search(opens[0].lower)
+        and opens[0].start in {w.start for w in clause.words if w.role == "verb"}
+    )
+    has_agent = any(word.role == "by" for word in clause.words)
+    role = "theme" if is_reduced and not has_agent and not may_be_active else "subject"
+    inherited = tuple(replace(word, role=role) for word in subject)
+    return replace(clause, inherited=inherited, is_passive=clause.is_passive or bool(is_reduced and has_agent))
 
 
 def is_too_long(text: str) -> bool:
@@ -125,7 +159,8 @@ def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
         if opener == "resumed":
             relative = clauses[-1]
             narrowed = relative.words if not relative.is_aside else ()
-            clause = replace(clause, inherited=relative.inherited, narrowed=narrowed)
+            inherited = tuple(replace(word, role="subject") for word in relative.inherited)
+            clause = replace(clause, inherited=inherited, narrowed=narrowed)
         elif opener in ("relative", "verb"):
             clause = _joined(clause, clauses[-1], opener, subject)
         else:
@@ -141,23 +176,45 @@ def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
 def _joined(clause: Clause, previous: Clause, opener: str, subject: tuple[Word, ...]) -> Clause:
     """Return a clause with the subject that it shares with the clause before."""
     shared = previous.inherited if previous.relative else subject
-    inherited = _antecedent(previous) if opener == "relative" else shared
+    inherited, predicate = _antecedent(previous, subject) if opener == "relative" else (shared, previous.predicate)
     pronouns = previous.function & _SUBJECTS if opener == "verb" and not inherited else frozenset()
     shares_passive = opener == "verb" and previous.is_passive and not AUXILIARIES & clause.function
-    return replace(
+    joined = replace(
         clause,
-        inherited=inherited,
+        predicate=predicate,
         function=clause.function | pronouns,
         relative=opener == "relative" or previous.relative,
         is_passive=clause.is_passive or shares_passive,
     )
+    is_unclear = opener == "verb" and not _JOINING & clause.function and any(w.kind == "name" for w in previous.words)
+    if is_unclear and not any(word.role == "by" for word in clause.words):  # ", born in 1970"
+        return replace(joined, inherited=(), predicate=())
+    has_own = any(w.role == "subject" and not w.lower.endswith("ly") for w in clause.words) or any(
+        w.lower in PRONOUNS for w in clause.tokens[1:2]
+    )
+    if opener == "relative" and has_own and clause.opener not in ("where", "when", "why"):
+        role = (
+            "whose" if "whose" in clause.function else "object"
+        )  # "a player whose father …", "a player that Ann Lee beat"
+        return replace(joined, inherited=tuple(replace(word, role=role) for word in inherited), predicate=())
+    if AUXILIARIES & clause.function or RELATIVE & clause.function:
+        return replace(joined, inherited=inherited)
+    return _reduced(joined, inherited, may_be_active=opener == "verb")
 
 
-def _antecedent(clause: Clause) -> tuple[Word, ...]:
-    """Return the facts that a relative clause may be about: those after the last verb, or the subject."""
+def _antecedent(clause: Clause, subject: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+    """Return the facts that a relative clause may be about, those after the last verb or the subject, and what that is.
+
+    After "X is a Y" it is about X, which is a Y.
+    """
     verb = max((word.start for word in clause.words if word.role == "verb"), default=-1)
     objects = [word for word in clause.words if word.start > verb and word.role not in ("subject", "verb")]
-    return tuple(replace(word, role="subject") for word in objects) or clause.words
+    named = tuple(replace(word, role="subject") for word in objects)
+    copula = next((n for n, word in enumerate(clause.tokens) if word.lower in COPULAS), 0)
+    is_plain = PREPOSITIONS.isdisjoint(word.lower for word in clause.tokens[copula:])
+    if subject and clause.is_copular and is_plain and not clause.negations and not clause.function & _UNSURE:
+        return subject, named
+    return named or tuple(word for word in clause.words if word.role != "verb"), ()
 
 
 def _ungapped(text: str, clause: Clause, start_at: int = 0) -> list[Clause]:
@@ -211,13 +268,8 @@ def _both(text: str, clause: Clause, after: int, cut: Word, *, is_tail: bool) ->
 
 def _part(clause: Clause, words: tuple[Word, ...], inherited: tuple[Word, ...], tokens: tuple[Word, ...]) -> Clause:
     function = frozenset(word.lower for word in tokens if word.kind == "function")
-    negations = _count_negations([word.lower for word in tokens])
+    negations = count_negations([word.lower for word in tokens])
     return replace(clause, words=words, inherited=inherited, tokens=tokens, function=function, negations=negations)
-
-
-def _count_negations(lowers: Sequence[str]) -> int:
-    negations = sum(lower in NEGATIONS or lower.endswith("n't") for lower in lowers)
-    return negations - (lowers.count("nor") if "neither" in lowers else 0)
 
 
 class _Sentence:
@@ -275,7 +327,8 @@ class _Sentence:
         if word.kind not in ("word", "function") or word.lower in FUNCTION or not is_verb_form(word.lower):
             return False
         before = self._before(index)
-        return not (before in DETERMINERS or before in PREPOSITIONS)
+        is_relative = before == "that" and index > 1 and self.words[index - 2].is_fact  # "a series that ran"
+        return is_relative or not (before in DETERMINERS or before in PREPOSITIONS)
 
     def _is_certain(self, index: int) -> bool:
         word = self.words[index]
@@ -284,7 +337,27 @@ class _Sentence:
         is_past = word.lower.endswith("ed") or (
             word.lower not in bases(word.lower, 1) and not word.lower.endswith(("s", "ing"))
         )
-        return is_past and self._can_be_verb(index)
+        if word.lower in _UNCHANGED:
+            near_by = [other.lower for other in self.words[max(index - 2, 0) : index + 2]]
+            is_past = near_by[-1] == "by" or not AUXILIARIES.isdisjoint(near_by[:-1])
+            is_past |= self.words[index - 1].kind == "name" and any(w.lower in AUXILIARIES for w in self.words[:index])
+        return is_past and self._can_be_verb(index) and not self._is_attribute(index)
+
+    def _is_attribute(self, index: int) -> bool:
+        """Whether a participle is part of a phrase of nouns: "is an American animated series", not "is a film directed by"."""
+        following = self.words[index + 1] if index + 1 < len(self.words) else None
+        if (
+            following is None
+            or following.kind != "word"
+            or following.lower.endswith("ly")
+            or self.gap(index + 1) != " "
+        ):
+            return False
+        start = index - 1
+        while start > 0 and self.words[start].is_fact and self.gap(start) == " ":
+            start -= 1
+        is_phrase = start < index - 1 and self.words[start].lower in DETERMINERS
+        return is_phrase and start > 0 and self.words[start - 1].lower in _BE
 
     def _is_likely(self, index: int, has_verb: bool) -> bool:
         if not self._can_be_verb(index):
@@ -306,7 +379,9 @@ class _Sentence:
         is_base = lower in bases(lower, 1)
         if opens_object and is_base and (not index or self.words[index - 1].kind == "amount"):
             return True  # "Brush the loaf"
-        follows_plural = before.endswith(("s", "ly")) and "," not in self.gap(index)
+        follows_plural = (
+            before.endswith(("s", "ly")) and not before.endswith(("us", "ss")) and "," not in self.gap(index)
+        )
         return lower.endswith("s") or before in _BEFORE_VERB or follows_plural
 
     def _may_be_base_form(self, index: int) -> bool:
@@ -340,10 +415,13 @@ class _Sentence:
             return ""
         if self._resumes(index, current):
             return "resumed"
+        if has_verb and self._opens_bare_relative(index):
+            return "relative"
+        participle = index + (self.words[index].lower.endswith("ly") and index + 1 == ahead)  # "formerly managed by"
         return (
             self._relative(index, has_verb)
             or (has_verb and self._further(index, ahead, current))
-            or (has_verb and self._participle(index, current))
+            or self._participle(index, participle, current, has_verb=has_verb)
             or self._subordinate(index, ahead, has_verb, current)
             or ""
         )
@@ -359,7 +437,9 @@ class _Sentence:
     def _resumes(self, index: int, current: Sequence[int]) -> bool:
         """Whether a verb goes on after a relative clause about its subject: "growers who rotate wheat use less"."""
         first = current[0]
-        if index not in self.verbs or self.words[first].lower not in ("who", "that", "which", "whose") or not first:
+        is_reduced = first in self.verbs and "," in self.gap(first)
+        opens = self.words[first].lower in ("who", "that", "which", "whose") or is_reduced
+        if index not in self.verbs or index == first or not opens or not first:
             return False
         if "," in self.gap(first):  # ", who is 19, had"
             return any("," in self.gap(i) for i in range(max(first + 1, index - 1), index + 1))
@@ -399,14 +479,28 @@ class _Sentence:
         has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index + 1 : ahead])
         return "main" if not has_phrase or comma or lower in ("while", "whereas", "but") else ""
 
-    def _participle(self, index: int, current: Sequence[int]) -> str:
+    def _is_closed(self, index: int) -> bool:
+        """Whether a comma and a verb follow a participle after a comma: "the bridge, built by Rossi in 1890, collapsed"."""
+        ahead = next((i for i in range(index + 1, len(self.words)) if "," in self.gap(i)), None)
+        return "," in self.gap(index) and ahead in self.verbs
+
+    def _opens_bare_relative(self, index: int) -> bool:
+        """Whether a name after a noun is the subject of the next verb: "a player Ann Lee beat"."""
+        previous, last = self.words[index - 1], index
+        while last < len(self.words) and self.words[last].kind == "name" and (last == index or self.gap(last) == " "):
+            last += 1
+        return last > index and last in self.verbs and previous.kind == "word" and self.gap(index) == " "
+
+    def _participle(self, index: int, participle: int, current: Sequence[int], *, has_verb: bool) -> str:
         """Return what a participle opens: "is a film directed by …", ", portrayed by …"."""
-        word, previous = self.words[index], self.words[index - 1]
-        is_participle = index in self.verbs and word.lower.endswith(("ed", "en", "ing", "t", "n"))
+        word, previous = self.words[participle], self.words[index - 1]
+        is_participle = participle in self.verbs and word.lower.endswith(("ed", "en", "ing", "t", "n"))
         if not is_participle or word.lower in AUXILIARIES:
             return ""
+        if not has_verb and not self._is_closed(participle):
+            return ""
         if "," in self.gap(index):
-            return "verb"
+            return "verb" if has_verb else "relative"
         classes = any(
             self.words[i].lower in _BE and i + 1 < len(self.words) and self.words[i + 1].lower in DETERMINERS
             for i in current
@@ -430,21 +524,14 @@ class _Sentence:
         main = [index for index in members if index in self.verbs]
         lexical = [index for index in main if self.words[index].lower not in AUXILIARIES]
         lowers = [self.words[index].lower for index in members]
-        negations = _count_negations(lowers)
-        tense = _tense(set(lowers), self.words[lexical[0]].lower if lexical else "")
-        if members:
-            span = self.text[self.words[members[0]].start : self.words[members[-1]].end]
-            planned = _PLANNED.search(span)
-            if planned and planned[1].lower() in ("be", *bases(planned[1].lower(), 1)):  # "is to be opened"
-                tense = "future"
-            negations += len(_DENIES.findall(span)) - len(_DENIES_NOTHING.findall(span))
+        span = self.text[self.words[members[0]].start : self.words[members[-1]].end] if members else ""
         return Clause(
             words=tuple(self._facts(members, main, lexical)),
             function=frozenset(self.words[i].lower for i in members if self.words[i].kind == "function"),
-            negations=negations,
+            negations=count_negations(lowers, span),
             is_passive=self._is_passive(main, lexical),
             is_copular=bool(main) and not lexical and not COPULAS.isdisjoint(lowers),
-            tense=tense,
+            tense=tense_of(lowers, self.words[lexical[0]].lower if lexical else "", span),
             tokens=tuple(self.words[i] for i in members),
         )
 
@@ -503,15 +590,3 @@ class _Sentence:
             for a in main
             for b in lexical
         )
-
-
-def _tense(lowers: set[str], verb: str) -> str:
-    if lowers & {"will", "shall", "'ll"}:
-        return "future"
-    if lowers & {"was", "were", "had", "did"}:
-        return "past"
-    if lowers & {"is", "are", "has", "have", "does", "do", "am"}:
-        return "present"
-    if verb.endswith("ed") or (verb and verb not in bases(verb, 1) and not verb.endswith(("s", "ing"))):
-        return "past"
-    return "present" if verb.endswith("s") else ""

@@ -100,6 +100,10 @@ def conflicts(
     yield from _circumstance(clause, starts, source)
 
 
+_ATTAINS = frozenset({"come", "came", "comes", "known", "found", "shown", "proved", "proven", "seen", "due", "set"})
+_FORMER = frozenset({"was", "were", "formerly", "once", "previously"})
+
+
 def _against(claim: Clause, clause: Clause) -> Iterator[Conflict]:
     """Compare prepositions that exclude each other, also where they govern nothing that a proof needs: "for it"."""
     for word, other in _AGAINST.items():
@@ -217,13 +221,14 @@ def _governed(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[C
     verbs = {word.start for word in clause.words if word.role == "verb"}
     tokens = clause.tokens
     for index, word in enumerate(tokens[1:], 1):
-        before = tokens[index - 2] if tokens[index - 1].lower == "to" and index > 1 else tokens[index - 1]
-        is_governed = word.start in matched and before.start in verbs and before.start not in matched
-        if (
-            is_governed
-            and (word.lower.endswith("ing") or before is not tokens[index - 1])
-            and before.lower not in stated
-        ):
+        last = index - 1
+        while last > 1 and tokens[last].lower in ("be", "been", "have"):
+            last -= 1
+        is_infinitive = last > 0 and tokens[last].lower == "to"
+        before = tokens[last - 1] if is_infinitive else tokens[index - 1]
+        is_passive = is_infinitive and last < index - 1 and before.lower not in _ATTAINS  # "asked to be paid"
+        is_governed = (before.start in verbs and (word.lower.endswith("ing") or is_infinitive)) or is_passive
+        if is_governed and word.start in matched and before.start not in matched and before.lower not in stated:
             yield "overclaim", f"The text says “{before.lower} {word.lower}”."
 
 
@@ -269,7 +274,7 @@ def _reported(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[C
 def _tense(claim: Clause, clause: Clause) -> Iterator[Conflict]:
     if claim.tense == "past" and clause.tense == "future":
         yield "overclaim", "The text speaks of the future."
-    if claim.tense == "present" and clause.tense == "past" and {"was", "were"} & clause.function:
+    if claim.tense == "present" and clause.tense == "past" and _FORMER & {word.lower for word in clause.tokens}:
         yield "overclaim", "The text speaks of the past."
     if claim.tense == "future" and clause.tense == "past":
         yield "unsupported", "The text speaks of the past."

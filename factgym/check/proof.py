@@ -37,7 +37,7 @@ from factgym.datasets.claims import Status
 from factgym.text.sentences import strip_full_stop
 
 _GENERIC = word_set("generic")
-_ORDER = frozenset({"before", "after", "until", "without", "except", "than"})
+_ORDER = frozenset({"before", "after", "until", "without", "except", "than", "against"})
 _ROW = re.compile(r"(?:[-*] )?[^:;\n]{1,80}: [^;\n]*(?:; [^:;\n]{1,80}: [^;\n]*)*")
 _APPOSED = re.compile(r"\s*|\s*[,(–—-]+\s*(?:(?:a|an|the|its|his|her|their|our)\s+)?(?:[\w-]+\s+){0,2}", re.I)
 _FORENAME = re.compile(r"[A-Z][\w.’'-]*\s$")
@@ -89,7 +89,7 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
             statement, "unsupported", (), strip_full_stop(text), "Nothing in it can be held against a text."
         )
     near_by = nearest(statement, evidence)
-    is_linked = len(clauses) > 1 and any(clause.opener in _LINKS for clause in clauses)
+    is_linked = len(clauses) > 1 and any(clause.opener in _LINKS or _is_of_some(clause) for clause in clauses)
     outcomes = [_best(clause, text, near_by, evidence) for clause in clauses]
     if is_linked and all(outcome.status == "supported" for outcome in outcomes):
         outcomes = max(([_best(c, text, [n], evidence) for c in clauses] for n in near_by), key=_rank_of_all)
@@ -101,6 +101,11 @@ def prove(statement: Statement, evidence: Evidence) -> Prediction:
     worst = min(failed, key=lambda outcome: _SEVERITY.index(outcome.status))
     span = text[worst.wrong.start : worst.wrong.end] if worst.wrong else strip_full_stop(text)
     return Prediction(statement, worst.status, worst.sentences or sentences, span, worst.reason)
+
+
+def _is_of_some(clause: Clause) -> bool:
+    """Whether a clause is about something without a name: "leads an office that opened in 2012"."""
+    return clause.relative and bool(clause.inherited) and not any(word.kind == "name" for word in clause.inherited)
 
 
 def _rank_of_all(outcomes: Sequence[Outcome]) -> tuple[bool, float]:
@@ -250,7 +255,7 @@ class _Comparison:
 
     def __post_init__(self) -> None:
         self.facts = facts_of(self.claim)
-        self.available = (*self.clause.words, *self.clause.inherited)
+        self.available = (*self.clause.words, *self.clause.inherited, *self.clause.predicate)
         self.title = [word for word in words_of(self.sentence.title[-200:]) if word.is_fact]
         self.is_row = bool(self.clause.words) and self.clause.words[0].role == "row"
 
@@ -267,6 +272,11 @@ class _Comparison:
 
     def _match(self, number: int, fact: Word) -> None:
         candidates = [word for word in self.available if matches(fact, word)] or self._spelled_out(fact)
+        if fact.role == "verb" and not any(fact.lemmas & word.lemmas for word in candidates):
+            is_elsewhere = any(fact.lemmas & word.lemmas for word in words_of(self.sentence.text))
+            candidates = (
+                [] if is_elsewhere else candidates
+            )  # "a film set in Rome and shot in Hull": "shot", not "a film"
         fitting = [word for word in candidates if self._fits(fact, word)]
         if fitting:
             self.matched[number] = min(fitting, key=lambda word: word in self.matched.values())
@@ -389,7 +399,13 @@ class _Comparison:
         word = self.text[fact.start : fact.end]
         if kind == "role":
             roles = {fact.role, other.role if other is not None else ""}
-            is_single = len(self.missing) == 1 and fact.kind == "word" and not roles & _ORDER and self._is_unlimited()
+            is_single = (
+                len(self.missing) == 1
+                and fact.kind == "word"
+                and not roles & _ORDER
+                and (fact.role != "verb" or not self.clause.is_copular)
+                and self._is_unlimited()
+            )
             is_swap = is_same_matter and fact.kind != "word" and len(self.missing) == 1 and self._has_rival(fact)
             status: Status = "contradicted" if is_swap else "unsupported"
             reason = f"The text has “{word}” in another role."
@@ -422,7 +438,7 @@ class _Comparison:
         if not self.matched or (self.claim.is_copular and not says_something and not self.claim.negations):
             yield "unsupported", 0.3, "It says too little to be held against a text.", None
         ranks = {word.end + 1 for word in self._unmatched() if word.kind == "rank"}
-        if any(word.start in ranks for word in self.matched.values()):
+        if any(word.start in ranks and word.role != "verb" for word in self.matched.values()):
             yield "contradicted", 0.9, "The text has a rank before it.", None
         if self.claim.is_copular and not self._is_predicated():
             yield "unsupported", 0.6, "The text does not say this of it.", None

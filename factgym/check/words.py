@@ -10,9 +10,10 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
 from typing import Any
+from unicodedata import is_normalized
 
 from factgym.baselines.evidence import stem
-from factgym.text.folding import INVISIBLE
+from factgym.text.folding import INVISIBLE, fold_with_offsets
 from factgym.text.languages import number_key
 from factgym.text.numbers import MONTH, MONTH_NAMES, MONTHS, ONES, ORDINALS, TENS, parse_number
 from factgym.text.wordnet import bases, synonyms
@@ -47,7 +48,7 @@ for _group in TABLES["synonyms"]["groups"].strip().splitlines():
     for _word in _group.split():
         _GROUPS.setdefault(_word, set()).update(_group.split())
 
-DEMONYMS = {name: (place,) for place, name in re.findall(r"(\S+):(\S+)", TABLES["synonyms"]["demonyms"].lower())}
+DEMONYMS = {name: (country,) for country, name in re.findall(r"(\S+):(\S+)", TABLES["synonyms"]["demonyms"].lower())}
 
 _MONTH = {name[:n]: number for number, name in enumerate(MONTHS, 1) for n in (3, len(name))} | {"sept": 9}
 _RANKS = {word: rank for rank, word in enumerate(ORDINALS[:10], 1)}
@@ -75,6 +76,7 @@ _COMPOUND, _JOINED = ("time", "months", "length", "mass"), re.compile(r",? (?:an
 _SHORT = {"ll": "will", "re": "are", "ve": "have", "d": "would", "m": "am", "s": "is"}
 """What an apostrophe shortens: "we'll"."""
 COMPARED = frozenset({"more", "less", "fewer"})
+_PREFIXED = re.compile(r"^(?:co|re|pre|over|under|out|mis)-")
 _STOP = re.compile(r"[.!?:;]\s*$")
 _MAX_WORDS = 400
 OF_BOUNDS = frozenset({"than", "over", "above", "under", "below", "within", "about", "around"})
@@ -87,6 +89,22 @@ _BOUND = re.compile(
     r"(?:(?P<more>(?:more|greater|higher|longer|larger|older|later) than|over|above|exceed(?:s|ing|ed)?)|(?P<least>at least|(?:a )?minimum(?: of)?|no (?:less|fewer|earlier) than|not (?:less|fewer) than)"
     r"|(?P<fewer>(?:less|fewer|lower|shorter|smaller|younger|earlier) than|under|below)|(?P<most>at most|up to|no (?:more|later|longer|greater) than|not more than|(?:a )?maximum(?: of)?|within)"
     r"|(?P<about>about|around|approximately|roughly|nearly|almost|circa|some|an estimated))(?: the| a| an)? $",
+    re.I,
+)
+_PLANNED = re.compile(r"\b(?:is|are|was|were) (?:(?:due|set|going|about|still|yet) )?to (\w+)", re.I)
+_TENSES = {
+    "future": {"will", "shall", "'ll"},
+    "past": {"was", "were", "had", "did"},
+    "present": {"is", "are", "has", "have", "does", "do", "am"},
+}
+_DENIES = re.compile(
+    r"\b(?:yet to|fail(?:s|ed)? to|refus(?:e|es|ed) to|declin(?:e|es|ed) to|unable to|rather than|instead of|far from|"
+    r"anything but)\b",
+    re.I,
+)
+_DENIES_NOTHING = re.compile(
+    r"\b(?:(?:at|for) no (?:extra |additional )?(?:cost|charge)|no (?:more|less|later|fewer|earlier|sooner|longer) than|"
+    r"not (?:only|just|merely)|no doubt|(?<!little )(?<!few )or (?:no|none|not|never))\b",
     re.I,
 )
 
@@ -151,7 +169,27 @@ def opposites(lower: str) -> frozenset[str]:
 
 def is_verb_form(lower: str) -> bool:
     """Whether a word can be a finite verb or a participle."""
-    return bool(bases(lower, 1)) or lower in AUXILIARIES
+    return bool(bases(_PREFIXED.sub("", lower), 1)) or lower in AUXILIARIES
+
+
+def count_negations(lowers: Sequence[str], span: str = "") -> int:
+    """Return how often a clause denies. lowers: its words. span: its text, for expressions such as "failed to"."""
+    negations = sum(lower in NEGATIONS or lower.endswith("n't") for lower in lowers)
+    negations -= lowers.count("nor") if "neither" in lowers else 0
+    return negations + len(_DENIES.findall(span)) - len(_DENIES_NOTHING.findall(span))
+
+
+def tense_of(lowers: Sequence[str], verb: str, span: str) -> str:
+    """Return "past", "present", "future" or "" for a clause of these words. verb: its first full verb. span: its text."""
+    planned = _PLANNED.search(span)
+    if planned and planned[1].lower() in ("be", *bases(planned[1].lower(), 1)):  # "is to be opened"
+        return "future"
+    for tense, words in _TENSES.items():
+        if not words.isdisjoint(lowers):
+            return tense
+    if verb.endswith("ed") or (verb and verb not in bases(verb, 1) and not verb.endswith(("s", "ing"))):
+        return "past"
+    return "present" if verb.endswith("s") else ""
 
 
 # Words
@@ -160,10 +198,12 @@ def is_verb_form(lower: str) -> bool:
 @lru_cache(maxsize=4096)
 def words_of(text: str) -> tuple[Word, ...]:
     """Return the words of a sentence, values as one word each. Not more than 400."""
-    if INVISIBLE.search(text):  # they leave a word whole
-        positions = [position for position, char in enumerate(text) if not INVISIBLE.match(char)]
-        seen = words_of("".join([text[position] for position in positions]))
-        return tuple(replace(word, start=positions[word.start], end=positions[word.end - 1] + 1) for word in seen)
+    if INVISIBLE.search(text) or not is_normalized("NFC", text):  # a word stays whole
+        folded, offsets = fold_with_offsets(text)
+        positions = [position for position, char in enumerate(folded) if not INVISIBLE.match(char)]
+        starts = [*(offsets[position] for position in positions), offsets[-1]]
+        seen = words_of("".join([folded[position] for position in positions]))
+        return tuple(replace(word, start=starts[word.start], end=starts[word.end]) for word in seen)
     tokens = islice(_TOKEN.finditer(text), _MAX_WORDS)
     return tuple(_with_units(text, [_parsed(text, token, is_first=not n) for n, token in enumerate(tokens)]))
 

@@ -106,8 +106,8 @@ def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) ->
     if located is None and (_UNSEEN.search(part) or _UNSEEN.search(quote)):
         unseen = {position for match in _UNSEEN.finditer(part) for position in range(*match.span())}
         seen = [position for position in range(len(part)) if position not in unseen]
-        found = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
-        located = found and (seen[found[0]], seen[found[1] - 1] + 1)
+        span = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
+        located = span and (seen[span[0]], seen[span[1] - 1] + 1)
     return located and (start + located[0], start + located[1])
 
 
@@ -210,19 +210,14 @@ def visible(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _keep(text: str, start: int, end: int, pieces: list[str], offsets: list[int]) -> None:
-    if text[start:end].isascii():
+    if unicodedata.is_normalized("NFKC", text[start:end]):
         pieces.append(text[start:end])
         offsets += range(start, end)
         return
-    for position in range(start, end):
-        folded = _folded(text[position])
-        pieces.append(folded)
-        offsets += [position] * len(folded)
-
-
-@lru_cache(maxsize=4096)
-def _folded(char: str) -> str:
-    return char if char in "²³¹" else unicodedata.normalize("NFKC", char)
+    for first, last, folded, is_run in _units(text[start:end]):
+        piece = text[start + first : start + last]
+        pieces.append(piece if piece in "²³¹" else folded)
+        offsets += range(start + first, start + last) if is_run else [start + first] * len(pieces[-1])
 
 
 def source_range(offsets: tuple[int, ...], start: int, end: int) -> tuple[int, int]:

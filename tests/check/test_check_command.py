@@ -71,7 +71,7 @@ def test_claims_are_the_sentences_that_state_something() -> None:
 
 
 def test_a_text_of_too_many_sentences_is_refused() -> None:
-    with pytest.raises(DataError, match="^a.md: more than 5,000 sentences"):
+    with pytest.raises(DataError, match=r"^a\.md: more than 5,000 sentences"):
         list(read_answers("One rule holds. " * 5_001, "a.md"))
     assert list(read_answers("One rule holds. " * 5_000, "a.md"))
 
