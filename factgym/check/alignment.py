@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from factgym.check.clauses import Clause
-from factgym.check.words import DEMONYMS, TABLES, Word, near, opposites
+from factgym.check.words import DEMONYMS, TABLES, Word, near, opposites, word_set
 
+_ERGATIVE, _MEASURES = word_set("ergative"), word_set("measure")
 _STRICT = frozenset(TABLES["prepositions"])
 _OF_TIMES = frozenset({"before", "after", "until", "from", "to", "except", "without", "outside"})
 _NEAR_THEMES = frozenset({"agent", "patient", "in", "possessive", "verb", "with"})
@@ -82,6 +84,18 @@ def plays(word: Word, clause: Clause) -> str:
     return "agent" if word.role == "by" and clause.is_passive else word.role
 
 
+def _may_change(word: Word, clause: Clause, other: str, other_clause: Clause) -> bool | None:
+    """Whether what a verb without an object says of its subject, "the library opened", is said of a word; None elsewhere."""
+    verbs = {lemma for word in clause.words if word.role == "verb" for lemma in word.lemmas}
+    if plays(word, clause) != "agent" or word.role != "subject" or _ERGATIVE.isdisjoint(verbs) or _has_object(clause):
+        return None
+    return True if other == "patient" else False if other == "agent" and _has_object(other_clause) else None
+
+
+def _has_object(clause: Clause) -> bool:
+    return any(word.role == "object" and not word.value for word in clause.words)
+
+
 def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
     """Whether two words play the same part in their clauses, as far as that can be told."""
     if word.role == "row":
@@ -96,7 +110,9 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
     if fact.role == "verb" and word.role == "object" and clause.is_copular and not claim.is_passive:
         return False  # "Acme listed a company": "Acme is a listed company"
     free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
-    return free or _may_play(fact, plays(fact, claim), plays(word, clause))
+    first, second = plays(fact, claim), plays(word, clause)
+    changes = [_may_change(fact, claim, second, clause), _may_change(word, clause, first, claim)]
+    return free or (all(change is not False for change in changes) and (True in changes or _may_play(fact, first, second)))
 
 
 def _may_play(fact: Word, first: str, second: str) -> bool:
@@ -119,14 +135,21 @@ def _may_play(fact: Word, first: str, second: str) -> bool:
 def same_count(
     fact: Word, facts: Sequence[Word], word: Word, available: Sequence[Word], *, is_rival: bool = False
 ) -> bool:
-    """Whether a bare number counts the same thing in both.
+    """Whether a bare number counts the same thing in both, and one with a unit is of the same measure: "12 metres long".
 
     is_rival: whether the text's number can rule out the claim's: where the claim names no thing, only a single one can.
     """
-    if fact.kind != "amount" or fact.value[0] or word.kind != "amount":
+    if fact.kind != "amount" or word.kind != "amount":
         return True
+    if fact.value[0]:
+        measures = [
+            next((other for other in words if other.start == amount.end + 1 and other.lower in _MEASURES), None)
+            for amount, words in ((fact, facts), (word, available))
+        ]
+        return None in measures or matches(*measures)
     counted = next((other for other in facts if 0 < other.start - fact.end <= 12 and _is_counted(other)), None)
-    others = [other for other in available if 0 < other.start - word.end <= 25 and _is_counted(other)][:2]
+    near_by = [other for other in available if 0 < other.start - word.end <= 25]
+    others = [other for other in takewhile(lambda other: other.role != "verb", near_by) if _is_counted(other)][:2]
     if counted is None and is_rival:
         return sum(other.kind == "amount" and not other.value[0] for other in available) < 2
     return counted is None or not others or any(matches(counted, other) for other in others)

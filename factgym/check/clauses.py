@@ -41,6 +41,7 @@ _PARTICIPLE = re.compile(r"(?:ed|en|n|t)$")
 _LIFE = re.compile(
     r"\s*\d{1,2} \w+ \d{4} ?(?:[–—-]|--) ?\d{1,2} \w+ \d{4}\s*|\s*\w+ \d{1,2} ?, \d{4} ?(?:[–—-]|--) ?\w+ \d{1,2} ?, \d{4}\s*"
 )
+_MODAL = frozenset({"can", "could", "will", "would", "may", "might", "must", "shall", "should", "cannot", "do", "does", "did"})
 _UNCHANGED = word_set("unchanged")
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _OF_TIME = frozenset({"before", "after", "since", "until", "as"})
@@ -193,9 +194,9 @@ def _joined(clause: Clause, previous: Clause, opener: str, subject: tuple[Word, 
         w.lower in PRONOUNS for w in clause.tokens[1:2]
     )
     if opener == "relative" and has_own and clause.opener not in ("where", "when", "why"):
-        role = (
-            "whose" if "whose" in clause.function else "object"
-        )  # "a player whose father …", "a player that Ann Lee beat"
+        # "a player that Ann Lee beat", "a player whose father coached", "240 patients, of whom 30 left"
+        role = {"whose": "whose", "whom": "subject"}.get(clause.opener, "object")
+        inherited = tuple(word for word in inherited if clause.opener != "whom" or not word.value)
         return replace(joined, inherited=tuple(replace(word, role=role) for word in inherited), predicate=())
     if AUXILIARIES & clause.function or RELATIVE & clause.function:
         return replace(joined, inherited=inherited)
@@ -259,6 +260,8 @@ def _both(text: str, clause: Clause, after: int, cut: Word, *, is_tail: bool) ->
         head, inherited = tuple(word for word in head if word.role == "verb"), ()
         is_subject = [word.role == "object" or not word.preposition for word in second]
         second = [replace(word, role="subject") if its else word for word, its in zip(second, is_subject, strict=True)]
+    elif cut.lower in PREPOSITIONS and not any(word.role == "object" for word in second):
+        head += tuple(word for word in clause.words if word.role == "object" and after <= word.start < cut.start)
     keep = tuple(word for word in clause.tokens if word.start < cut.start)
     rest = tuple(word for word in clause.tokens if word.start < after or word.start >= cut.start)
     first = _part(clause, tuple(word for word in clause.words if word.start < cut.start), clause.inherited, keep)
@@ -296,13 +299,13 @@ class _Sentence:
             if index not in certain and self._is_likely(index, has_any):
                 # A plural looks like a verb in the third person: "are allowed in the language papers".
                 is_listed = bool(certain) and min(certain) < index and self._is_listed(index)
-                may_be_plural = word.lower.endswith("s") and (
-                    has_verb or not index or "," in self.gap(index) or is_listed
-                )
+                after_comma = "," in self.gap(index) and not self._opens_object(index + 1)
+                may_be_plural = word.lower.endswith("s") and (has_verb or not index or after_comma or is_listed)
                 likely |= set() if may_be_plural else {index}
             has_verb = has_verb or index in certain or index in likely
         if not certain and not likely:
-            return frozenset([i for i in range(1, len(self.words) - 1) if self._may_be_base_form(i)][:1])
+            possible = [i for i in range(1, len(self.words) - 1) if self._may_be_base_form(i)]
+            return frozenset([*filter(self._governs, possible), *possible][:1])
         # "Interest rates rose": where another verb follows at once, a word in -s is a noun.
         return frozenset(certain | {i for i in likely if not (self.words[i].lower.endswith("s") and i + 1 in certain)})
 
@@ -337,6 +340,8 @@ class _Sentence:
         is_past = word.lower.endswith("ed") or (
             word.lower not in bases(word.lower, 1) and not word.lower.endswith(("s", "ing"))
         )
+        if self._before(index) in _MODAL and word.lower in bases(word.lower, 1):
+            return self._can_be_verb(index)
         if word.lower in _UNCHANGED:
             near_by = [other.lower for other in self.words[max(index - 2, 0) : index + 2]]
             is_past = near_by[-1] == "by" or not AUXILIARIES.isdisjoint(near_by[:-1])
@@ -370,10 +375,7 @@ class _Sentence:
             and (is_last or re.search(r"[,.;:!?)]", self.gap(index + 1)))
         ):
             return False  # "plants and beetles"
-        following = self.words[index + 1] if not is_last else None
-        opens_object = following is not None and (
-            following.lower in DETERMINERS or following.lower in ("it", "them", "up") or following.kind == "amount"
-        )
+        opens_object = self._opens_object(index + 1)
         if opens_object and before in ("and", "or", "but"):
             return has_verb
         is_base = lower in bases(lower, 1)
@@ -384,11 +386,20 @@ class _Sentence:
         )
         return lower.endswith("s") or before in _BEFORE_VERB or follows_plural
 
+    def _opens_object(self, index: int) -> bool:
+        word = self.words[index] if index < len(self.words) else None
+        return word is not None and (word.lower in DETERMINERS | OF_BOUNDS | {"it", "them", "up"} or word.kind == "amount")
+
     def _may_be_base_form(self, index: int) -> bool:
         """Whether a word can be the only verb: "Norway beat Denmark"."""
         word, before = self.words[index], self.words[index - 1]
         follows_noun = before.is_fact and before.kind not in ("amount", "rank")
         return word.kind == "word" and bool(bases(word.lower, 1)) and follows_noun
+
+    def _governs(self, index: int) -> bool:
+        """Whether what follows a word is no noun: "the north gate and the south gate close at dusk"."""
+        following = self.words[index + 1]
+        return following.kind not in ("word", "function") or following.lower in PREPOSITIONS | DETERMINERS
 
     # Cuts
 
@@ -542,7 +553,7 @@ class _Sentence:
             word = self.words[index]
             if self._ends_phrase(index, members, main):
                 preposition = ""
-            if word.lower in _OF_TIME and index == members[0] and main:
+            if word.lower in _OF_TIME and index == members[0] and main and not self._is_fronted(index, main[0]):
                 continue
             if word.kind == "function" and word.lower in PREPOSITIONS:
                 following = self.words[index + 1] if index + 1 in members else None
@@ -559,6 +570,10 @@ class _Sentence:
                 role = compared or self._role(index, preposition, main, lexical)
                 facts.append(replace(word, role=role, preposition=compared or preposition))
         return facts
+
+    def _is_fronted(self, index: int, verb: int) -> bool:
+        """Whether a comma is before the first verb: "After the storm, the school was closed"."""
+        return any("," in self.gap(i) for i in range(index + 1, verb + 1))
 
     def _compares(self, index: int, members: Sequence[int]) -> bool:
         """Whether a preposition begins what something is compared with: "than in", "as much as in"."""

@@ -28,7 +28,7 @@ _STATES, _STATED_OF = (
     word_set("state", TABLES["limits"]),
     frozenset({"with", "for", "on", "in", "to", "during", "from"}),
 )
-_DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi|work)days?|weekends?")
+_DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi|work)days?|weekends?|summers?|winters?|spring|autumn|fall")
 _CIRCUMSTANCES = frozenset({"during", "after", "before", "without", "until"})
 _PERMITS = frozenset({"may", "forbid"})
 _OF_RULES = frozenset({"may", "must", "can", "shall"})
@@ -256,7 +256,7 @@ def _circumstance(clause: Clause, matched: set[int], source: str) -> Iterator[Co
     for word in clause.words:
         narrows = (
             (word.preposition in _CIRCUMSTANCES and has_modal)
-            or (word.preposition == "on" and _DAY.fullmatch(word.lower))
+            or (word.preposition in ("on", "in", "during") and _DAY.fullmatch(word.lower))
             or (word.preposition in ("above", "over", "under", "below") and word.value)
         )
         if narrows and word.preposition not in governed and word.start not in matched:

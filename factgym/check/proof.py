@@ -279,7 +279,11 @@ class _Comparison:
             )  # "a film set in Rome and shot in Hull": "shot", not "a film"
         fitting = [word for word in candidates if self._fits(fact, word)]
         if fitting:
-            self.matched[number] = min(fitting, key=lambda word: word in self.matched.values())
+            last = self.matched[number - 1].end if number - 1 in self.matched else None
+            # Of equals the one beside what the claim's word before it says: "the north gate and the south gate".
+            self.matched[number] = min(
+                fitting, key=lambda word: (word in self.matched.values(), abs(word.start - last) if last is not None else 0)
+            )
         elif self._is_named_elsewhere(number, fact, bool(candidates)):
             self.in_context.append(fact)
         elif candidates:
