@@ -19,9 +19,7 @@ from pathlib import Path
 
 FACTGYM = str(Path(sys.executable).with_name("factgym"))
 ENVIRONMENT = {
-    name: value
-    for name, value in os.environ.items()
-    if not name.startswith(("PYTHON", "FACTGYM", "PYTEST", "COLUMNS"))
+    name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "FACTGYM", "PYTEST", "COLUMNS"))
 } | {"COLUMNS": "120"}
 POLICY = "# Refunds\n\nRefunds are paid within 14 days of the request. A refund above 500 euros needs an approval.\n"
 ANSWER = "Refunds are paid within 30 days of the request. A refund above 500 euros needs an approval.\n"
@@ -122,9 +120,7 @@ def main() -> None:
             output = run([FACTGYM, *command.format(url=url).split()])
             if not output or (result and not Path(result).exists()):
                 sys.exit(f"factgym {command}: no {result or 'output'}\n{output}")
-    sys.stdout.write(
-        f"Python {sys.version.split()[0]}: {played} environments and {len(COMMANDS)} commands in {work}\n"
-    )
+    sys.stdout.write(f"Python {sys.version.split()[0]}: {played} environments and {len(COMMANDS)} commands in {work}\n")
 
 
 if __name__ == "__main__":

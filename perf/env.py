@@ -78,9 +78,7 @@ def measure_env(env_id: str, episodes: int, repeats: int) -> list[str]:
         f"  CartPole-v1 steps/s            {base:10,.0f}  [{min(peer):,.0f} – {max(peer):,.0f}]   {1e6 / base:.1f} µs a step",
         f"  one of our steps costs         {base / rate:10.1f}  CartPole steps",
         f"  making a task (once)           {made / len(tasks) * 1e6:10,.0f}  µs",
-        "  slowest hostile action, CPU    {:10.1f}  ms: {!r} repeated to {:,} characters".format(
-            *_slowest_action(env)
-        ),
+        "  slowest hostile action, CPU    {:10.1f}  ms: {!r} repeated to {:,} characters".format(*_slowest_action(env)),
         "where an episode's time goes (share, measured in a separate instrumented run):",
         *(f"  {name:10} {share:7.1%}  {_PARTS[name]}" for name, share in shares),
     ]

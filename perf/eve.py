@@ -142,7 +142,5 @@ def _score(checked: CheckedProposal, sample: Sample) -> EveScore:
 def _solution_report(sample: Sample) -> object:
     proposal = parse_proposal(sample.message)
     solution = parse_solution(sample.message)
-    score = score_solution(
-        solution, proposal.answer, proposal.evidence, question=proposal.question, texts=sample.texts
-    )
+    score = score_solution(solution, proposal.answer, proposal.evidence, question=proposal.question, texts=sample.texts)
     return build_report(score, find_rubric("guarded", "solver"))

@@ -359,9 +359,7 @@ def _call(function: Callable[..., object], kinds: Sequence[str], hostile_at: int
     return run
 
 
-_OWN_INPUT = frozenset(
-    {"generators.synthetic.grammar.compile_frame", "benchmarks.search.reward_code.without_comments"}
-)
+_OWN_INPUT = frozenset({"generators.synthetic.grammar.compile_frame", "benchmarks.search.reward_code.without_comments"})
 """Functions whose texts are files of the package itself."""
 
 _SKIPPED_PACKAGES = ("factgym.cli", "factgym.__main__", "factgym.agents.cluster", "factgym.agents.resolve")

@@ -18,16 +18,7 @@ from typing import Any
 import factgym
 from perf.growth import FILES_LIMIT, Subject
 
-_FAMILIES = (
-    "claimcheck-mini",
-    "corver-qa",
-    "corver-qa-search",
-    "eve-proposer",
-    "eve-solver",
-    "profact",
-    "seva",
-    "toy",
-)
+_FAMILIES = ("claimcheck-mini", "corver-qa", "corver-qa-search", "eve-proposer", "eve-solver", "profact", "seva", "toy")
 _KEYS = [
     "id",
     "title",
@@ -307,9 +298,7 @@ def _text_subjects() -> Iterator[Subject]:
     yield Subject(
         "reward: triplets", lambda text: RuleExtractor().extract([text]), ("factgym.rewards.corver.extraction",)
     )
-    yield Subject(
-        "verifier: statement", parse_statement, ("factgym.baselines.evidence", "factgym.baselines.semantics")
-    )
+    yield Subject("verifier: statement", parse_statement, ("factgym.baselines.evidence", "factgym.baselines.semantics"))
 
 
 # Episodes

@@ -67,9 +67,7 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
             options.env, options.episodes, options.concurrency, options.repeats, options.max_tokens
         )
     delay = options.delay_ms / 1e3
-    return measure_rollouts(
-        options.env, options.episodes, delay, options.concurrency, options.repeats, options.workers
-    )
+    return measure_rollouts(options.env, options.episodes, delay, options.concurrency, options.repeats, options.workers)
 
 
 def measure_rollouts(

@@ -439,9 +439,7 @@ def unpack(revision: str, folder: Path) -> None:
 
 def main(arguments: Sequence[str]) -> Iterator[str]:
     """Lines of the report for the command line's arguments."""
-    parser = argparse.ArgumentParser(
-        prog="python -m perf structure", description="The package's structure in numbers."
-    )
+    parser = argparse.ArgumentParser(prog="python -m perf structure", description="The package's structure in numbers.")
     parser.add_argument("checkouts", nargs="*", metavar="REVISION_OR_FOLDER", help="default: the working tree")
     parser.add_argument("--collect", action="store_true", help="count the tests that pytest collects in folders")
     parser.add_argument("--cycles", action="store_true", help="list the import cycles under the table")

@@ -450,12 +450,7 @@ def _surrogates(target: Target) -> str:
 def _upgrade(headers: dict[str, str] | None = None, with_token: bool = False, **changes: Any) -> Attack:
     def send(target: Target) -> str:
         key = base64.b64encode(b"0123456789abcdef").decode()
-        own = {
-            "Connection": "Upgrade",
-            "Upgrade": "websocket",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": key,
-        }
+        own = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
         method = "GET" if target.socket_path else "POST"
         path = target.socket_path or target.path
         if with_token:

@@ -51,8 +51,7 @@ def test_what_is_committed_of_data_names_it_without_its_place(env_id: str) -> No
 
 def test_the_best_exploit_is_no_composition_of_honest_operators() -> None:
     strategies = [
-        {"kind": kind, "reward": {"value": value}}
-        for kind, value in (("honest", 0.9), ("attack", 0.5), ("blind", 0.2))
+        {"kind": kind, "reward": {"value": value}} for kind, value in (("honest", 0.9), ("attack", 0.5), ("blind", 0.2))
     ]
     assert best_exploit({"strategies": strategies}) == 0.5
     assert best_exploit({"strategies": strategies[:1]}) is None

@@ -45,17 +45,7 @@ KEYS = (
     "question",
 )
 KEYS += ("answer", "answers", "golden_answers", "claim", "label", "gold_label", "evidence", "supporting_facts", "type")
-KEYS += (
-    "premise",
-    "hypothesis",
-    "sentences",
-    "metadata",
-    "aliases",
-    "value",
-    "possible_answers",
-    "source",
-    "wiki_doc",
-)
+KEYS += ("premise", "hypothesis", "sentences", "metadata", "aliases", "value", "possible_answers", "source", "wiki_doc")
 KEYS += ("data", "qas", "is_supporting", "paragraph_text", "idx", "level", "section", "gold", "verdict", "statement")
 scalars = st.none() | st.booleans() | st.integers(-3, 9) | st.floats() | st.text(max_size=12)
 scalars |= st.sampled_from(
@@ -76,9 +66,7 @@ pages = st.lists(
         ["<html>", "<p>", "</p>", "<table><tr><td>", "<!--", "<script>", "&#x110000;", "&amp", "a", "\x00", "<a"]
     )
 ).map(lambda parts: "".join(parts).encode())
-files = (
-    st.binary(max_size=200) | json_lines | tables | pages | json_lines.map(lambda data: b"\xef\xbb\xbf" + data[:-1])
-)
+files = st.binary(max_size=200) | json_lines | tables | pages | json_lines.map(lambda data: b"\xef\xbb\xbf" + data[:-1])
 
 
 def refused_or_read(read) -> None:

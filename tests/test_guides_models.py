@@ -92,9 +92,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]
         for name in ("torch", "transformers", "faiss", "sklearn", "tensorboard", "trl", "peft"):
             if find_spec(name) is None:
                 pytest.skip(f"needs every extra: no {name}")
-        sentence_transformers = pytest.importorskip(
-            "sentence_transformers", minversion="6", reason="needs every extra"
-        )
+        sentence_transformers = pytest.importorskip("sentence_transformers", minversion="6", reason="needs every extra")
         import tiny_bert
         import tiny_model
         import tiny_nli

@@ -31,10 +31,7 @@ def draws(folder: Path, module: str, hash_seed: str, *options: str) -> list[str]
     (folder / "own_constants.py").write_text(f"VALUES = {[*range(7_000_000, 7_000_400)]}\n", "utf-8")
     (folder / "test_draws.py").write_text(DRAWS.format(module=module), "utf-8")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    environment |= {
-        "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent, folder))),
-        "PYTHONHASHSEED": hash_seed,
-    }
+    environment |= {"PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent, folder))), "PYTHONHASHSEED": hash_seed}
     command = [
         sys.executable,
         "-m",

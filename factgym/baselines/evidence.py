@@ -357,9 +357,7 @@ def passages_of_document(question: str, passages: Sequence[Passage]) -> list[Pas
     answer is to be held against the whole document.
     """
     name_keys = frozenset(key for name in names_in_question(question) for key in content_keys(name))
-    matches = [
-        sum(key in name_keys for key in content_keys(passage.title.partition(" › ")[0])) for passage in passages
-    ]
+    matches = [sum(key in name_keys for key in content_keys(passage.title.partition(" › ")[0])) for passage in passages]
     best = max(matches, default=0)
     if best < 2:
         return list(passages)

@@ -38,9 +38,7 @@ _DENIAL = re.compile(
 _SUPERLATIVE = re.compile(
     r"\b(?:only|solely|exclusively|first|last|most|highest|largest|best|always|every|all|ever)\b", re.I
 )
-_HEDGE = re.compile(
-    r"\b(?:may|might|could|perhaps|probably|possibly|likely|some|often|sometimes|about|around)\b", re.I
-)
+_HEDGE = re.compile(r"\b(?:may|might|could|perhaps|probably|possibly|likely|some|often|sometimes|about|around)\b", re.I)
 _STUDY = re.compile(r"\b(?:percent|significant\w*|study|studies|survey|p\s*<|confidence|according to)\b|%", re.I)
 _LONG_CLAIM, _LONG_SOURCE = 60, 400
 """Tokens from which a text counts as long."""

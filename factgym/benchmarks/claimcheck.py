@@ -104,8 +104,7 @@ def _sections(results: Results, *, detailed: bool) -> Iterator[Section]:
         for result in group:
             report = result.report
             parts = (
-                report.components.get(part, NO_DATA)
-                for part in ("evidence", "quote", "coverage", "span", "statements")
+                report.components.get(part, NO_DATA) for part in ("evidence", "quote", "coverage", "span", "statements")
             )
             scores = (decimal(report.accuracy.value), *(decimal(part.value) for part in parts))
             rows.append((result.agent, Styled(decimal(report.reward.value)), interval(report.reward), *scores))

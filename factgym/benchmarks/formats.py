@@ -47,9 +47,7 @@ def label(name: str) -> str:
 
 def printable(text: str, limit: int) -> str:
     """Foreign text for a terminal: one line, no control or direction characters, at most `limit` characters."""
-    visible = "".join(
-        char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text[: limit + 1]
-    )
+    visible = "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in text[: limit + 1])
     folded = " ".join(visible.split())
     return folded if len(text) <= limit else folded[: limit - 1] + "…"
 

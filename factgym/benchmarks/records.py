@@ -110,9 +110,7 @@ def shares(reward: Mapping[str, Any]) -> dict[str, float]:
     components, gates = numbers(reward.get("components")), numbers(reward.get("gates"))
     weights = numbers(reward.get("weights"))
     return {
-        name: weight * components[name] * gates.get(name, 1.0)
-        for name, weight in weights.items()
-        if name in components
+        name: weight * components[name] * gates.get(name, 1.0) for name, weight in weights.items() if name in components
     }
 
 

@@ -134,9 +134,7 @@ def _search(
             progress.update(bar, description=f"{attacker} writes strategies")
             attack = ask_attacker(environment, find_agent(attacker, environment.env_spec.id, settings), seed=seed)
             first = attack.strategies
-            text = (
-                f"{attacker} wrote {count(len(first), 'strategy', 'strategies')} and {attack.invalid} that are none."
-            )
+            text = f"{attacker} wrote {count(len(first), 'strategy', 'strategies')} and {attack.invalid} that are none."
             console.print("\n".join([text, *attack.errors]), markup=False)
         result = run_search(
             environment,

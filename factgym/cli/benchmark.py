@@ -81,9 +81,7 @@ def benchmark(
             console.print(hint, markup=False, soft_wrap=True)
             raise typer.Exit(130) from None
         except (RunAbortedError, RunWriteError) as error:
-            raise FactgymError(
-                f"{error}. Finished episodes are in {folder}; run the same command to resume"
-            ) from error
+            raise FactgymError(f"{error}. Finished episodes are in {folder}; run the same command to resume") from error
     for part in outcome.render():
         console.print(part)
     console.print(f"\n{outcome.closing()}", markup=False, soft_wrap=True)

@@ -31,8 +31,7 @@ CheckAgent = Annotated[
 ]
 
 ReadSeconds = Annotated[
-    float,
-    typer.Option(min=0, help="Deadline for reading and indexing the documents; the rest is left out and listed."),
+    float, typer.Option(min=0, help="Deadline for reading and indexing the documents; the rest is left out and listed.")
 ]
 ReadMemory = Annotated[
     int, typer.Option(min=1, help="Memory for hostile documents, and for passages and index; bounds their text.")

@@ -163,9 +163,7 @@ def search(
         str, typer.Option(help="bm25, dense, hybrid, rerank, late, multi-hop, rank-bm25, or the URL of a server.")
     ] = "bm25",
     settings: IndexSettings = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object for each hit, with the whole text.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each hit, with the whole text.")] = False,
 ) -> None:
     """Search a corpus: rank, score, id, title and the beginning of each passage."""
     from factgym.benchmarks.formats import printable
@@ -242,9 +240,7 @@ def evaluate(
 def index(
     source: Annotated[
         Path,
-        typer.Argument(
-            help="A file or folder: JSON lines, text, WikiExtractor's output or a Wikipedia dump (.gz, …)."
-        ),
+        typer.Argument(help="A file or folder: JSON lines, text, WikiExtractor's output or a Wikipedia dump (.gz, …)."),
     ],
     out: Annotated[Path, typer.Option(help="The index to write.")],
     kind: Annotated[Literal["cooccurrence"], typer.Option(help="Kind of index.")] = "cooccurrence",
@@ -260,16 +256,12 @@ def index(
     ] = "file",
     case: Annotated[Literal["keep", "fold"], typer.Option(help="Keep capitals, or fold them away.")] = "keep",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip broken records and count them.")] = False,
-    memory_mb: Annotated[
-        int, typer.Option(min=1, help="Memory of all workers together, beside Python itself.")
-    ] = 1024,
+    memory_mb: Annotated[int, typer.Option(min=1, help="Memory of all workers together, beside Python itself.")] = 1024,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default one for each core.")] = None,
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Read and merge on a Ray cluster: HOST:PORT, auto or local.")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--anew", help="Resume an interrupted build, or begin anew.")
-    ] = True,
+    resume: Annotated[bool, typer.Option("--resume/--anew", help="Resume an interrupted build, or begin anew.")] = True,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing index.")] = False,
 ) -> None:
     """Build an index. It appears when it is complete; the same command resumes an interrupted build."""

@@ -25,8 +25,7 @@ EncoderOption = Annotated[
     str | None, typer.Option(help="A model's name or folder; e5, qwen3 or plain for their models. Default e5.")
 ]
 PresetOption = Annotated[
-    Literal["e5", "plain", "qwen3"] | None,
-    typer.Option(help="The encoder's prompts and pooling; default by its name."),
+    Literal["e5", "plain", "qwen3"] | None, typer.Option(help="The encoder's prompts and pooling; default by its name.")
 ]
 
 

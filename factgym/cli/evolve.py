@@ -57,8 +57,7 @@ def seva(
     size: Annotated[int | None, typer.Option(min=1, help="Maximum claims of each benchmark.")] = None,
     material: Annotated[int, typer.Option(min=1, help="Maximum claims of each source.")] = 1000,
     warm_up: Annotated[
-        int | None,
-        typer.Option(min=0, help="Claims to train the seed verifier on first; features: 24, with data 600."),
+        int | None, typer.Option(min=0, help="Claims to train the seed verifier on first; features: 24, with data 600.")
     ] = None,
     warm_sources: Annotated[
         str | None, typer.Option(metavar="NAME,…", help="Sources of the warm-up; default --source.")
@@ -315,9 +314,7 @@ def _trainer_settings(trainer: str, command: str | None, settings: KeyValues) ->
     """Keyword arguments of the trainer's class. Raises ConfigError for --command without its trainer and the reverse."""
     values = parse_settings(settings, "--trainer-set")
     if (trainer == "command") != (command is not None):
-        raise ConfigError(
-            '--trainer command and --command go together: --command \'["python", "train.py", "{data}"]\''
-        )
+        raise ConfigError('--trainer command and --command go together: --command \'["python", "train.py", "{data}"]\'')
     if command is not None:
         try:
             values["command"] = json.loads(command)
@@ -328,9 +325,7 @@ def _trainer_settings(trainer: str, command: str | None, settings: KeyValues) ->
     return values
 
 
-def _learner(
-    role: str, text: str, settings: dict[str, Any], trainer: str, trainer_settings: dict[str, Any]
-) -> Learner:
+def _learner(role: str, text: str, settings: dict[str, Any], trainer: str, trainer_settings: dict[str, Any]) -> Learner:
     from factgym.agents.resolve import find_agent
     from factgym.training.eve import EVE_TRAINERS, Learner
     from factgym.training.trainer import find_trainer

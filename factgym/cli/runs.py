@@ -122,9 +122,7 @@ def export(
     ] = None,
     allow_evaluation_split: Annotated[
         bool | None,
-        typer.Option(
-            "--allow-evaluation-split", help="sft, preferences: accept episodes of validation or test tasks."
-        ),
+        typer.Option("--allow-evaluation-split", help="sft, preferences: accept episodes of validation or test tasks."),
     ] = None,
 ) -> None:
     """Turn runs into training data or a table. The file appears when it is complete, or not at all."""

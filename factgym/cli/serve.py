@@ -209,9 +209,7 @@ def serve_openenv(
 @serve_app.command("retrieval")
 @_with_shell
 def serve_retrieval(
-    source: Annotated[
-        Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")
-    ],
+    source: Annotated[Path, typer.Argument(help="A file or folder of passages, or what `factgym corpus build` wrote.")],
     layout: Annotated[str, typer.Option(help="Of the passages; folder cuts files as claimcheck-docs does.")] = "auto",
     index: Annotated[
         Literal["bm25", "dense", "hybrid", "rerank", "late", "multi-hop"], typer.Option(help="The index.")

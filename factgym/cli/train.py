@@ -53,9 +53,7 @@ def train_command(
 
     is_file = recipe.endswith(".toml")
     if not is_file and model is None:
-        raise ConfigError(
-            f"`factgym train {recipe}` needs --model, or the TOML file of a recipe instead of {recipe!r}"
-        )
+        raise ConfigError(f"`factgym train {recipe}` needs --model, or the TOML file of a recipe instead of {recipe!r}")
     values = read_recipe(Path(recipe)) if is_file else {"env": recipe, "stages": [{"kind": "sft"}, {"kind": "grpo"}]}
     if stages is not None:
         values["stages"] = [{"kind": kind.strip()} for kind in stages.split(",")]

@@ -126,18 +126,12 @@ class ActionParser:
             if type(key) is not str:
                 return _refused("bad_shape", f"An action has a key of type {type_name(key)}; keys must be strings.")
             fields[key] = value
-        if (
-            "role" in fields
-            or "tool_calls" in fields
-            or ("content" in fields and not fields.keys() & {"name", "tool"})
-        ):
+        if "role" in fields or "tool_calls" in fields or ("content" in fields and not fields.keys() & {"name", "tool"}):
             return self._parse_message(fields)
         return self._parse_call(fields)
 
     def _too_long(self, text: str) -> ParsedAction:
-        message = (
-            f"The message has more than {self.limits.max_chars} characters; it was not read. Write a shorter one."
-        )
+        message = f"The message has more than {self.limits.max_chars} characters; it was not read. Write a shorter one."
         return _refused("too_long", message, clean_text(text[: min(HEAD_CHARS, self.limits.max_chars)]))
 
     def _parse_completion(self, text: str, reasoning: str = "") -> ParsedAction:

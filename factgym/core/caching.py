@@ -212,6 +212,4 @@ class SqliteCache:
             db.execute(f"PRAGMA application_id = {self.application}")
 
     def _unusable(self, why: str) -> DataError:
-        return DataError(
-            f"{self.file}: the {self.content} cannot be used ({why}); move it away or name another folder"
-        )
+        return DataError(f"{self.file}: the {self.content} cannot be used ({why}); move it away or name another folder")

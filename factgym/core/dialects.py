@@ -377,9 +377,7 @@ class _TextScan:
             elif following is None:
                 next_mark = _NEXT_MARK.search(text, after)
                 if next_mark is not None and next_mark[0] == closer:
-                    extra = self.reader.error(
-                        "invalid_json", "expected nothing after the JSON object", after, position
-                    )
+                    extra = self.reader.error("invalid_json", "expected nothing after the JSON object", after, position)
                     return self._skip_broken(
                         json_error(f"The JSON in {bare_mark(mark)} is not valid", extra), after, closer
                     )
@@ -491,9 +489,7 @@ class _TextScan:
             self.calls.append(ToolCall(tool, {argument: body}, None, start, after))
             return after
         problem = "is empty" if not body else "is not closed"
-        message = (
-            f"The tag {tag} {problem}: put the {argument} between the opening and the closing tag to call {tool}."
-        )
+        message = f"The tag {tag} {problem}: put the {argument} between the opening and the closing tag to call {tool}."
         self.calls.append(call_error("bad_shape", message, start, name=tool))
         return after if not body else position
 

@@ -25,9 +25,7 @@ class Policy(Protocol):
     an infrastructure fault and PromptRefusedError for a prompt that the model cannot or may not answer.
     """
 
-    def act(
-        self, messages: Sequence[Message], tools: Sequence[ToolSchema]
-    ) -> Message | str | Awaitable[Message | str]:
+    def act(self, messages: Sequence[Message], tools: Sequence[ToolSchema]) -> Message | str | Awaitable[Message | str]:
         """Return the next assistant message, given the messages so far and the tools that are available."""
 
 

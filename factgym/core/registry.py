@@ -134,9 +134,7 @@ def spec(id: str) -> EnvSpec:
     Raises UnknownEnvError for an id that nothing registers, ConfigError for a module that cannot be imported.
     """
     if not isinstance(id, str):
-        raise UnknownEnvError(
-            f"an environment id is a string, not {type(id).__name__}; factgym.list_envs() lists them"
-        )
+        raise UnknownEnvError(f"an environment id is a string, not {type(id).__name__}; factgym.list_envs() lists them")
     module, _, local_id = id.rpartition(":")
     if module:
         try:

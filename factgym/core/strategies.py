@@ -110,9 +110,7 @@ class Strategy:
     @property
     def neutral(self) -> bool:
         """Whether every operator is honest or neutral, that is, all of the honest work is done."""
-        return all(
-            choice.operator.honest or choice.operator.neutral for row in self.choices.values() for choice in row
-        )
+        return all(choice.operator.honest or choice.operator.neutral for row in self.choices.values() for choice in row)
 
     @property
     def key(self) -> str:
@@ -189,9 +187,7 @@ class StrategySpace:
             raise ConfigError("a strategy is an object: slot -> operator, or a list of operators")
         for name in value:
             self.slot(name)
-        return Strategy(
-            MappingProxyType({slot.name: _read_choices(slot, value.get(slot.name)) for slot in self.slots})
-        )
+        return Strategy(MappingProxyType({slot.name: _read_choices(slot, value.get(slot.name)) for slot in self.slots}))
 
     def draw(self, rng: random.Random, changes: int = 3) -> Strategy:
         """Return a random strategy: the honest baseline with 1 to `changes` slots drawn anew. Texts are never drawn."""

@@ -124,9 +124,7 @@ def sample_queries(dense: StoredDense) -> Vectors:
     return dense.encoder.queries(texts)
 
 
-def measure_exact(
-    dense: StoredDense, queries: Vectors, clock: Callable[[], float]
-) -> tuple[list[list[int]], Measured]:
+def measure_exact(dense: StoredDense, queries: Vectors, clock: Callable[[], float]) -> tuple[list[list[int]], Measured]:
     """Return the positions of the first hits of each query by exact search, and its time and size; clock: seconds."""
     started = clock()
     timed = queries[:20]

@@ -234,9 +234,7 @@ def _record_files(source: Path, layout: str) -> list[Path]:
     return row_files(source, layout) or dump_files(source, layout)
 
 
-def _source_items(
-    path: Path, layout: str, bad: BadRecords | None, split: Split | None, budget: ReadingBudget
-) -> Items:
+def _source_items(path: Path, layout: str, bad: BadRecords | None, split: Split | None, budget: ReadingBudget) -> Items:
     """Return what a source is read as. bad: counts what is left out; None to raise DataError for it."""
 
     def on_bad(error: DataError) -> None:

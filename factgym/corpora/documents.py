@@ -278,9 +278,7 @@ def _file_text(path: Path, max_bytes: int) -> str:
     return text
 
 
-def _file_drafts(
-    root: Path, name: str, max_bytes: int, extractor: Extractor, on_bad: OnBad | None
-) -> Iterator[_Draft]:
+def _file_drafts(root: Path, name: str, max_bytes: int, extractor: Extractor, on_bad: OnBad | None) -> Iterator[_Draft]:
     """Yield the documents of one file. Raises _SkippedError with the reason where it is not read, and BudgetError."""
     path = root / name
     suffix = path.suffix.lower()

@@ -315,9 +315,7 @@ class LateScorer:
                 positions = map(corpus.position, some)
                 rows |= zip(some, (self._vectors.read(p, p + 1)[0] for p in positions), strict=True)
         encoded = self._encoder.queries(queries)
-        return [
-            [exact_maxsim(query, rows[id_]) for id_ in own] for query, own in zip(encoded, candidates, strict=True)
-        ]
+        return [[exact_maxsim(query, rows[id_]) for id_ in own] for query, own in zip(encoded, candidates, strict=True)]
 
 
 def build_late(

@@ -17,15 +17,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import Immutable
 from factgym.corpora.condense import Fact, best_facts, query_weights
 from factgym.corpora.corpus import Corpus
-from factgym.corpora.index import (
-    Hit,
-    Index,
-    IndexChoice,
-    build_index,
-    check_request,
-    fingerprint_of,
-    index_fingerprint,
-)
+from factgym.corpora.index import Hit, Index, IndexChoice, build_index, check_request, fingerprint_of, index_fingerprint
 from factgym.text.words import MAX_QUERY_CHARS
 
 HOPS = 2
@@ -99,12 +91,7 @@ def merge_hops(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
 
 
 def build_multi_hop(
-    corpus: Corpus,
-    base: IndexChoice = "bm25",
-    hops: int = HOPS,
-    facts: int = FACTS,
-    reads: int = READS,
-    **options: Any,
+    corpus: Corpus, base: IndexChoice = "bm25", hops: int = HOPS, facts: int = FACTS, reads: int = READS, **options: Any
 ) -> MultiHopIndex:
     """Build the base with its options, and search it in hops."""
     index = build_index(corpus, base, **options)

@@ -181,9 +181,7 @@ def row_passages(
                         raise DataError(repeated)
                     on_bad(DataError(repeated))
     if is_empty:
-        raise DataError(
-            f"{files[0]}: holds no passage. Give rows with texts ({', '.join((*_ROW_SUFFIXES, *PACKED))})."
-        )
+        raise DataError(f"{files[0]}: holds no passage. Give rows with texts ({', '.join((*_ROW_SUFFIXES, *PACKED))}).")
 
 
 # Paragraphs that question files carry. Gold evidence read off a question file points into the corpus that is read off the
@@ -436,9 +434,7 @@ def check_layout(name: str) -> None:
     """Raise ConfigError for a name that is no layout."""
     if name not in LAYOUTS:
         names = (AUTO, *LAYOUTS, DUMP, FOLDER)
-        raise ConfigError(
-            f"no layout {name!r:.80} of passages (known: {', '.join(names)}).{did_you_mean(name, names)}"
-        )
+        raise ConfigError(f"no layout {name!r:.80} of passages (known: {', '.join(names)}).{did_you_mean(name, names)}")
 
 
 def choose_layout(name: str, row: Row, allowed: Collection[str] = LAYOUTS) -> PassageLayout:
@@ -454,6 +450,4 @@ def choose_layout(name: str, row: Row, allowed: Collection[str] = LAYOUTS) -> Pa
         return layout
     keys = ", ".join(sorted(map(str, row.values))[:12]) or "no keys"
     layouts = "; ".join(f"{candidate.name} ({candidate.keys})" for candidate in candidates)
-    raise DataError(
-        f"{row.location}: no passage that is understood; its keys are {keys[:200]}. Understood: {layouts}."
-    )
+    raise DataError(f"{row.location}: no passage that is understood; its keys are {keys[:200]}. Understood: {layouts}.")

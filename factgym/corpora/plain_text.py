@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 _GAP = re.compile(r"[ \t\u00a0]{5,}")
-_PAGE_NUMBER = re.compile(
-    r"\W{0,4}(?:page )?(?:\d{1,4}|[ivxl]{1,6}|[A-Z]-\d{1,3})(?: (?:of|/) \d{1,4})?\W{0,4}$", re.I
-)
+_PAGE_NUMBER = re.compile(r"\W{0,4}(?:page )?(?:\d{1,4}|[ivxl]{1,6}|[A-Z]-\d{1,3})(?: (?:of|/) \d{1,4})?\W{0,4}$", re.I)
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _DIGITS = re.compile(r"\d+")
 _LIST_MARK = re.compile(r"(?:[-*•·–]|\(?[a-z]{1,4}\)|\(?\d{1,3}(?:\.\d{1,3})*[.)]?)$", re.I)

@@ -29,13 +29,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.dense import SCORE_DIGITS, Encoder, as_encoder
-from factgym.corpora.http_client import (
-    FIRST_CONTACT_SECONDS,
-    FIRST_PAUSE,
-    MAX_PAUSE,
-    ServerUnavailableError,
-    printable,
-)
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, FIRST_PAUSE, MAX_PAUSE, ServerUnavailableError, printable
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.retrieved import RetrievedCorpus
 

@@ -74,11 +74,7 @@ class RemoteIndex(Immutable):
             )
         self._corpus = Corpus.of(passages)
         self.url = parts.geturl()
-        self._options: dict[str, Any] = {
-            "timeout": timeout,
-            "retry_seconds": retry_seconds,
-            "connections": connections,
-        }
+        self._options: dict[str, Any] = {"timeout": timeout, "retry_seconds": retry_seconds, "connections": connections}
         self._client = HttpClient(parts, timeout, "retrieval server", _START)
         self._health = self._check_health(
             *self._client.exchange("GET", "/health", None, min(retry_seconds, FIRST_CONTACT_SECONDS))

@@ -97,9 +97,7 @@ def row_lines(grid: Sequence[Sequence[Cell]], is_data: bool = False) -> list[str
     for number, row in enumerate(rows[marked:], start=marked + 1):
         if width > 1 and _spans(row, width):
             lines.append(row[0].text)
-        elif (
-            marked and _header_rows(rows[number - 1 : number + 1], width) and not any(_has_value(c.text) for c in row)
-        ):
+        elif marked and _header_rows(rows[number - 1 : number + 1], width) and not any(_has_value(c.text) for c in row):
             lines += _unfilled(names, filled)
             names, filled = _names([row], width), set[int]()
         elif chars_left > 0:

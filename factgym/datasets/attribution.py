@@ -280,9 +280,7 @@ LAYOUTS = (
     Layout("SufficientFacts", ("claim", "evidence", "label_before", "label_after"), _sufficient_facts),
     _answer_pairs("HaluEval QA", "question", "right_answer", "hallucinated_answer"),
     _answer_pairs("HaluEval QA (CSV)", "raw_question", "correct_answer", "hallucinated_answer"),
-    Layout(
-        "HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True
-    ),
+    Layout("HaluEval general", ("user_query", "chatgpt_response", "hallucination"), _halueval_general, named_only=True),
     Layout("TruthfulQA", ("Question", "Best Answer", "Incorrect Answers"), _truthfulqa),
     Layout("ClearFacts", ("statement", "reference_documents", "label"), read_clearfacts),
     _columns("ANLI analysis", "statement", "context", "gold_label"),

@@ -118,10 +118,7 @@ class Layout(Generic[T]):
 
 
 def detect_layout(
-    row: Row,
-    layouts: Sequence[Layout[T]],
-    columns: Mapping[str, tuple[str, ...]],
-    own_layout: Callable[..., Layout[T]],
+    row: Row, layouts: Sequence[Layout[T]], columns: Mapping[str, tuple[str, ...]], own_layout: Callable[..., Layout[T]]
 ) -> Layout[T]:
     """Return the layout of a file by its first row.
 

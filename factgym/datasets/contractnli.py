@@ -31,11 +31,7 @@ from factgym.datasets.claims import ClaimExample, GoldClaim, GoldFact, Status
 
 MAX_PASSAGE_CHARS = 700
 NEAREST = 5
-_STATUS: dict[str, Status] = {
-    "Entailment": "supported",
-    "Contradiction": "contradicted",
-    "NotMentioned": "unsupported",
-}
+_STATUS: dict[str, Status] = {"Entailment": "supported", "Contradiction": "contradicted", "NotMentioned": "unsupported"}
 _REASON = {
     "Entailment": "Annotators marked the cited spans as entailing the statement.",
     "Contradiction": "Annotators marked the cited spans as contradicting the statement.",

@@ -181,12 +181,7 @@ def _read_rows(name: str, file: Path, digest: Any) -> Iterator[ClaimExample]:
 
 
 def _example(
-    id_: str,
-    claim: str,
-    question: str,
-    status: Status,
-    passages: Sequence[Passage],
-    sets: Sequence[Sequence[GoldFact]],
+    id_: str, claim: str, question: str, status: Status, passages: Sequence[Passage], sets: Sequence[Sequence[GoldFact]]
 ) -> ClaimExample:
     """Return an example. sets: of facts, each of which suffices; empty where the documents are silent or unmarked."""
     sets = [facts for facts in sets if facts] if status != "unsupported" else []

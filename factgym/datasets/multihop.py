@@ -310,9 +310,7 @@ def parse_triple(row: Row) -> Triple:
             raise row.error(f"'V' must be a finite number or null, not {str(value)[:40]!r}")
         meta = {**meta, "V": float(value)}
     benchmark = str(values.get("benchmark") or "triples")[:80]
-    return Triple(
-        id_, question, answers, evidence, hops, benchmark, kind[:80] if isinstance(kind, str) else None, meta
-    )
+    return Triple(id_, question, answers, evidence, hops, benchmark, kind[:80] if isinstance(kind, str) else None, meta)
 
 
 def _parse_evidence(value: Any, location: str) -> Evidence:

@@ -89,9 +89,7 @@ class _Words:
                 mean = sum(shares) / len(shares)
                 variance = mean * (1.0 - mean)
                 if variance > 0:
-                    between = sum(
-                        len(texts) * (share - mean) ** 2 for share, texts in zip(shares, groups, strict=True)
-                    )
+                    between = sum(len(texts) * (share - mean) ** 2 for share, texts in zip(shares, groups, strict=True))
                     ranked.append((-between / variance, token, variance))
         chosen = sorted(ranked)[:_TOKENS]
         self._columns = {token: column for column, (_, token, _) in enumerate(chosen)}

@@ -291,9 +291,7 @@ class GeneratedEvidenceStore(Haystack):
 
     def __init__(self, checks: GeneratedFactChecks) -> None:
         self._checks = checks
-        reports = {
-            report.id: report for index in range(len(checks)) for report in checks.with_evidence(index).evidence
-        }
+        reports = {report.id: report for index in range(len(checks)) for report in checks.with_evidence(index).evidence}
         corpus = EvidenceCorpus((reports[key] for key in sorted(reports)), {"claims": len(checks)})
         note = (
             f"Evidence: a generated haystack of {len(corpus):,} passages around {len(checks):,} generated claims; scores "

@@ -36,9 +36,7 @@ class Shard:
     """A replica: the index over its part of the corpus."""
 
     def __init__(self, path: str, index: str, options: dict[str, Any], number: int, shards: int) -> None:
-        os.environ.setdefault(
-            "OMP_WAIT_POLICY", "PASSIVE"
-        )  # see `factgym.cli.serve`: replicas share a machine's cores
+        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # see `factgym.cli.serve`: replicas share a machine's cores
         corpus = StoredCorpus(path)
         whole: Any = build_index(corpus, index, **options)
         self._fingerprint: str = whole.fingerprint()

@@ -120,9 +120,7 @@ def _schema_error(tool: Tool, arguments: Mapping[str, Any]) -> ToolError:
     path = error.json_path
     if len(path) > _MAX_QUOTED_CHARS:
         path = path[:_MAX_QUOTED_CHARS] + "…"
-    return ToolError(
-        "invalid_arguments", f"Arguments of {tool.name!r} do not fit its schema at {path}: {detail}", path
-    )
+    return ToolError("invalid_arguments", f"Arguments of {tool.name!r} do not fit its schema at {path}: {detail}", path)
 
 
 def tool(

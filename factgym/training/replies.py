@@ -164,9 +164,7 @@ class ReplyTrainer:
         groups = self.rollouts.play(dataclasses.replace(self.loaded, model=model), step)
         replies: list[TokenSequence] = []
         for group in groups:
-            for episode, advantage in zip(
-                group, group_advantages([_total(episode) for episode in group]), strict=True
-            ):
+            for episode, advantage in zip(group, group_advantages([_total(episode) for episode in group]), strict=True):
                 replies += episode_replies([turn["completion"] for turn in episode["turns"]], float(advantage)) or []
         for name, value in step_metrics(groups).items():
             trainer._metrics["train"][name].append(value)

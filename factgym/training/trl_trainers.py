@@ -130,9 +130,7 @@ class PolicyGradientTrainer(_Trl):
             facts = {"replies": len(sequences), "moving": len(moving), "tokens": tokens}
             return self._run(trainer, loaded, source, folder, facts)
 
-    def _trainer(
-        self, loaded: Loaded, sequences: Sequence[TokenSequence], tokens: int, folder: Path, seed: int
-    ) -> Any:
+    def _trainer(self, loaded: Loaded, sequences: Sequence[TokenSequence], tokens: int, folder: Path, seed: int) -> Any:
         from datasets import Dataset as Rows
         from trl import GRPOConfig, GRPOTrainer
 

@@ -257,9 +257,7 @@ async def _round(ways: _Ways, some: Sequence[Recorded], repeat: int) -> list[flo
         spent[way], paid[way] = await _timed(ways.plays[way], some)
     for rewards in paid:
         if rewards != paid[0]:
-            raise UnequalError(
-                f"{ways.name} returns other rewards than reset and step do: {rewards[:3]} {paid[0][:3]}"
-            )
+            raise UnequalError(f"{ways.name} returns other rewards than reset and step do: {rewards[:3]} {paid[0][:3]}")
     return spent
 
 

@@ -74,9 +74,7 @@ def texts_of(env: Env[Any]) -> list[str]:
 
 def sampled(tokenizer: Any, episode: Recorded) -> list[list[int]]:
     """The ids of an episode's messages, each with the token that ends it."""
-    return [
-        tokenizer(f"{hermes(message)}{END}", add_special_tokens=False)["input_ids"] for message in episode.messages
-    ]
+    return [tokenizer(f"{hermes(message)}{END}", add_special_tokens=False)["input_ids"] for message in episode.messages]
 
 
 def model(tokenizer: Any, size: int = 16) -> Any:

@@ -17,9 +17,7 @@ Json = dict[str, Any]
 ENV = "claimcheck-multihop"
 
 
-def played(
-    agent: str = "oracle", task: int = 0, sample: int = 0, env: str = ENV, seed: int = 0, **config: Any
-) -> Json:
+def played(agent: str = "oracle", task: int = 0, sample: int = 0, env: str = ENV, seed: int = 0, **config: Any) -> Json:
     """An episode of a scripted player on the training split, with every clock at a fixed value."""
     world = factgym.make(env, **training_config(env, config, strict=False))
     record = json.loads(json.dumps(play_episode(world, find_scripted_agent(env, agent), task, seed)))

@@ -82,9 +82,7 @@ def build_model(folder: Path, kind: str) -> str:
     from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
     tokenizer = build_tokenizer(TOOL_TEMPLATE if kind == "native" else PLAIN_TEMPLATE)
-    config_class, model_class = (
-        (Qwen2Config, Qwen2ForCausalLM) if kind == "native" else (LlamaConfig, LlamaForCausalLM)
-    )
+    config_class, model_class = (Qwen2Config, Qwen2ForCausalLM) if kind == "native" else (LlamaConfig, LlamaForCausalLM)
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
     config = config_class(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,

@@ -63,9 +63,7 @@ def _roles(request: Mapping[str, Json]) -> list[str]:
 
 
 def _holds(messages: list[dict[str, Json]], key: str) -> bool:
-    return all(
-        message.get(key) for message in messages if message["role"] == "assistant" and message.get("tool_calls")
-    )
+    return all(message.get(key) for message in messages if message["role"] == "assistant" and message.get("tool_calls"))
 
 
 def _arguments(request: Mapping[str, Json]) -> list[Json]:

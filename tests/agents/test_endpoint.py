@@ -356,9 +356,7 @@ def test_usage_and_logprobs_are_recorded_where_they_are_served():
     json.dumps(done, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    "usage", [None, [], {"prompt_tokens": "10", "completion_tokens": -1}, {"prompt_tokens": True}]
-)
+@pytest.mark.parametrize("usage", [None, [], {"prompt_tokens": "10", "completion_tokens": -1}, {"prompt_tokens": True}])
 def test_counts_that_are_none_are_left_out(usage):
     body = json.dumps({"choices": [{"message": {"content": "a"}}], "usage": usage}).encode()
     done = talk(FaultServer(schedule=[reply(200, body)]), tools="native")[0][0]["completion"]

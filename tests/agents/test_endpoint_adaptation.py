@@ -41,16 +41,9 @@ OTHERS = {
     "seed": [
         (
             422,
-            {
-                "detail": [
-                    {"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}
-                ]
-            },
+            {"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]},
         ),
-        (
-            400,
-            {"error": {"message": "litellm.UnsupportedParamsError: x does not support parameters: ['seed'], for y"}},
-        ),
+        (400, {"error": {"message": "litellm.UnsupportedParamsError: x does not support parameters: ['seed'], for y"}}),
         (422, {"detail": "Unexpected fields in the request: {'seed'}"}),
     ],
     "temperature": [

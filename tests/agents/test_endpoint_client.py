@@ -369,10 +369,7 @@ def test_retry_after_headers(headers, seconds):
 
 
 @given(
-    seed=st.integers(),
-    attempt=st.integers(0, 200),
-    max_wait=st.floats(0, 1e6),
-    requested=st.none() | st.floats(0, 1e6),
+    seed=st.integers(), attempt=st.integers(0, 200), max_wait=st.floats(0, 1e6), requested=st.none() | st.floats(0, 1e6)
 )
 def test_waits_are_bounded_and_never_shorter_than_requested(seed, attempt, max_wait, requested):
     waited = backoff(random.Random(seed), attempt, max_wait, requested)

@@ -129,9 +129,7 @@ def test_the_command_line_takes_a_solver_and_everything_else_by_name(tmp_path):
     assert manifest["guests"]["solver"]["name"] == url
     assert manifest["guests"]["auxiliary"] == {"name": "unknown", "details": {"kind": "scripted", "role": "baseline"}}
     lines = [(tmp_path / run / "episodes.jsonl").read_text("utf-8").splitlines() for run in ("one", "two")]
-    totals = [
-        sorted((json.loads(item)["index"], json.loads(item)["reward"]["total"]) for item in run) for run in lines
-    ]
+    totals = [sorted((json.loads(item)["index"], json.loads(item)["reward"]["total"]) for item in run) for run in lines]
     assert totals[0] == totals[1] and len(totals[0]) == 6
 
 

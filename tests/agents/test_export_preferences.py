@@ -118,9 +118,7 @@ def test_a_run_with_one_episode_per_task_is_refused_with_a_hint_at_k(tmp_path, b
 
 
 def test_groups_are_within_one_run(tmp_path, base):
-    runs = [
-        made.write(tmp_path / name, group(base, totals)) for name, totals in (("a", [0.1, 0.2]), ("b", [0.7, 0.9]))
-    ]
+    runs = [made.write(tmp_path / name, group(base, totals)) for name, totals in (("a", [0.1, 0.2]), ("b", [0.7, 0.9]))]
     export_preferences(runs, tmp_path / "out")
     assert [(item["chosen_reward"], item["rejected_reward"]) for item in made.lines_of(tmp_path / "out")] == [
         (0.2, 0.1),

@@ -385,12 +385,7 @@ def test_the_hash_of_a_rubric_covers_the_whole_prompt():
         rubric(grades={"y": 1.0, "no": 0.0}),
     ]
     assert len({item.fingerprint("tool") for item in [rubric(), *others]}) == 7
-    for wrong in (
-        {"grades": {"y": 1.0}},
-        {"grades": {"y": 1.5, "n": 0}},
-        {"fields": ()},
-        {"fields": (Field("A", 1),)},
-    ):
+    for wrong in ({"grades": {"y": 1.0}}, {"grades": {"y": 1.5, "n": 0}}, {"fields": ()}, {"fields": (Field("A", 1),)}):
         with pytest.raises(ConfigError, match="rubric 'r'"):
             rubric(**wrong)
 

@@ -134,9 +134,7 @@ def streamed(*deltas, size=7, before=b"", end=b"data: [DONE]\n\n", line_end=b"\n
     """A stream of these deltas, cut into chunks of `size` bytes."""
     events = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    text = (
-        before + b"".join(b"data: %b\n\n" % json.dumps(event, ensure_ascii=False).encode() for event in events) + end
-    )
+    text = before + b"".join(b"data: %b\n\n" % json.dumps(event, ensure_ascii=False).encode() for event in events) + end
     return in_chunks(text.replace(b"\n", line_end), size, b"Content-Type: text/event-stream\r\n")
 
 
@@ -180,14 +178,7 @@ ODD |= {
     "null error beside the choices": changed(error=None),
     "doubled members": sized(BODY.replace(b'{"id":', b'{"choices":[],"id":', 1)),
     "every member of OpenAI's message": message(
-        {
-            "role": "assistant",
-            "content": "hm",
-            "refusal": None,
-            "audio": None,
-            "annotations": [],
-            "function_call": None,
-        }
+        {"role": "assistant", "content": "hm", "refusal": None, "audio": None, "annotations": [], "function_call": None}
     ),
     "a refusal in parts": message({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}),
     "parts of unknown kinds": message(

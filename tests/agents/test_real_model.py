@@ -70,12 +70,7 @@ def submission_schema() -> dict[str, Any]:
         return {"enum": limit} if isinstance(limit, list) else {"type": "string", "minLength": 10, "maxLength": limit}
 
     def an_object(properties: dict[str, Any]) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "properties": properties,
-            "required": list(properties),
-            "additionalProperties": False,
-        }
+        return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
     lists = {
         name: {
@@ -224,9 +219,7 @@ def test_a_submission_as_json_earns_what_it_earns_by_hand(vllm, tmp_path):
 
 def test_text_mode_with_log_probabilities_and_token_ids(vllm, tmp_path):
     env = factgym.make("claimcheck-mini", max_turns=2)
-    run = played(
-        env, vllm.url, tmp_path / "run", 2, tools="text", logprobs=True, extra_body={"return_token_ids": True}
-    )
+    run = played(env, vllm.url, tmp_path / "run", 2, tools="text", logprobs=True, extra_body={"return_token_ids": True})
     for record in run.episodes():
         transcript = [*record["messages"], *record["other_messages"]]
         for turn in record["turns"]:

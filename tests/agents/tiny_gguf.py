@@ -23,9 +23,7 @@ def write_model(path: Path, template: str, calls: Sequence[str] = CALLS, biases:
     names = [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]
     words = Counter(re.findall(r" ?[A-Za-z]+", " ".join(prompt_texts()))).most_common(_WORDS)
     spelt = [word.replace(" ", names[32]) for word, _ in words]
-    merges = {
-        word[:size]: f"{word[: size - 1]} {word[size - 1]}" for word in spelt for size in range(2, len(word) + 1)
-    }
+    merges = {word[:size]: f"{word[: size - 1]} {word[size - 1]}" for word in spelt for size in range(2, len(word) + 1)}
     tokens = [*SPECIAL, *names, *merges, *calls]
     ordinary = len(names) + len(merges)
     types = [TokenType.CONTROL] * len(SPECIAL) + [TokenType.NORMAL] * ordinary + [TokenType.USER_DEFINED] * len(calls)

@@ -87,9 +87,7 @@ def train(folder: str, pairs: Sequence[tuple[str, str]], labels: Sequence[int], 
     torch, transformers = libraries()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
-    inputs = tokenizer(
-        *map(list, zip(*pairs, strict=True)), padding=True, truncation="only_first", return_tensors="pt"
-    )
+    inputs = tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, truncation="only_first", return_tensors="pt")
     target = torch.tensor(labels)
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
     model.train()

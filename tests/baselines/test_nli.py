@@ -37,13 +37,7 @@ from perf import nli_weights
 
 @pytest.mark.parametrize(
     ("first", "second"),
-    [
-        ("submitted", "submits"),
-        ("approval", "approved"),
-        ("policies", "policy"),
-        ("thirty", "30"),
-        ("stopped", "stop"),
-    ],
+    [("submitted", "submits"), ("approval", "approved"), ("policies", "policy"), ("thirty", "30"), ("stopped", "stop")],
 )
 def test_forms_of_a_word_share_a_key(first: str, second: str) -> None:
     assert token_key(first) == token_key(second)

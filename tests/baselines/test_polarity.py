@@ -119,8 +119,7 @@ def test_denials_and_opposites_turn_the_sign(text: str, sign: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["It opens at nine and closes at five.", "It is not true that no dog barks.", "You need not pay.", "It is."],
+    "text", ["It opens at nine and closes at five.", "It is not true that no dog barks.", "You need not pay.", "It is."]
 )
 def test_a_clause_without_a_single_polarity_has_none(text: str) -> None:
     assert polarity_of(text) is None

@@ -93,13 +93,7 @@ def test_groups_usage_and_cost_fit_a_log_of_eighty_columns() -> None:
     assert f"context limit {summary.stops['context_limit']}" in text
     for words in ("Groups: 60 tasks with 7 to 8 scored samples", "all rewards equal ↓", "right within 8 tries"):
         assert words in text
-    for words in (
-        "of these cached",
-        "rate_limit; waited",
-        "truncated replies",
-        "model 1.",
-        "cost per verdict USD 0.0",
-    ):
+    for words in ("of these cached", "rate_limit; waited", "truncated replies", "model 1.", "cost per verdict USD 0.0"):
         assert words in _words(text)
     assert summary.usage is not None and summary.usage.total is not None
     assert f"{summary.usage.tokens['prompt_tokens'].total:,}" in text

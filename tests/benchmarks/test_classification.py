@@ -114,9 +114,7 @@ def test_everything_against_scikit_learn(items: list[tuple[str, str | None]]) ->
     assert [score.precision for score in scores] == pytest.approx(
         metrics.precision_score(golds, expected, **shared).tolist()
     )
-    assert [score.recall for score in scores] == pytest.approx(
-        metrics.recall_score(golds, expected, **shared).tolist()
-    )
+    assert [score.recall for score in scores] == pytest.approx(metrics.recall_score(golds, expected, **shared).tolist())
     assert [score.f1 for score in scores] == pytest.approx(metrics.f1_score(golds, expected, **shared).tolist())
     macro = metrics.f1_score(golds, expected, labels=list("abcd"), average="macro", zero_division=0)
     assert macro_f1(table) == pytest.approx(macro)
@@ -408,9 +406,7 @@ def pairs(first_only: int, second_only: int, agreeing: int = 50, neither: int = 
         (3, 3, True, 3, 1.0),
     ],
 )
-def test_mcnemar_against_numbers_from_statsmodels(
-    item: int, two: int, exact: bool, statistic: float, p: float
-) -> None:
+def test_mcnemar_against_numbers_from_statsmodels(item: int, two: int, exact: bool, statistic: float, p: float) -> None:
     """statsmodels 0.15.0, contingency_tables.mcnemar(exact=…, correction=True)."""
     result = mcnemar(*pairs(item, two), exact=exact)
     assert (result.first_only, result.second_only, result.exact) == (item, two, exact)

@@ -159,10 +159,7 @@ def test_a_users_own_file(tmp_path):
     assert [result.report.n for result in results] == [20, 20]
     assert results[1].report.scores["accuracy"].value == 0.5
     rows = {
-        row.cells[0]: row
-        for table in paper_tables(result, results)
-        if table.source == "Table 12"
-        for row in table.rows
+        row.cells[0]: row for table in paper_tables(result, results) if table.source == "Table 12" for row in table.rows
     }
     assert rows["fever"].cells[1] == "20"
     assert rows["fever"].cells[-1] == "a file of yours"
@@ -265,9 +262,7 @@ def test_the_terminal_takes_no_markup_and_no_control_characters(small):
     report = renamed(small[0].results[1].report, agent="[red]x[/red]\x1b[31m" + HOSTILE, notes=("[bold]" + HOSTILE,))
     text = [
         printed(
-            dataclasses.replace(
-                small[0], report=seva_page([AgentResult("[b]d", "[u]y\x1b[0m", report)], detailed=item)
-            )
+            dataclasses.replace(small[0], report=seva_page([AgentResult("[b]d", "[u]y\x1b[0m", report)], detailed=item))
         )
         for item in (True, False)
     ]

@@ -144,15 +144,7 @@ def test_nothing_points_outside(hostile: tuple[str, _Page]) -> None:
 
 def test_the_script_writes_text_nodes_only(hostile: tuple[str, _Page]) -> None:
     script = next(body for kind, body in hostile[1].scripts if not kind)
-    for forbidden in (
-        "innerHTML",
-        "outerHTML",
-        "insertAdjacentHTML",
-        "document.write",
-        "eval(",
-        "Function(",
-        "fetch(",
-    ):
+    for forbidden in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function(", "fetch("):
         assert forbidden not in script
 
 
@@ -561,13 +553,9 @@ def _data_set(folder: Path, documents: bool = True) -> Path:
         Triple("r2", "Who?", ("nobody",), (Evidence("", None, None, "Somewhere it is said."),)),
     ]
     folder.mkdir()
-    (folder / "triples.jsonl").write_text(
-        "".join(json.dumps(triple_row(triple)) + "\n" for triple in triples), "utf-8"
-    )
+    (folder / "triples.jsonl").write_text("".join(json.dumps(triple_row(triple)) + "\n" for triple in triples), "utf-8")
     if documents:
-        (folder / "documents.jsonl").write_text(
-            json.dumps({"id": "d1", "title": "Vera", "text": text}) + "\n", "utf-8"
-        )
+        (folder / "documents.jsonl").write_text(json.dumps({"id": "d1", "title": "Vera", "text": text}) + "\n", "utf-8")
     return folder
 
 

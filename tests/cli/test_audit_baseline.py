@@ -75,9 +75,7 @@ def test_a_served_model_is_the_bar_of_exploiters(server: str, tmp_path: Path) ->
     assert result.judgement().bar == pytest.approx(expected)
     for row in result.rows:
         if row.role == "exploiter":
-            assert row.margins[result.judged].value == pytest.approx(
-                expected - (row.rewards[result.judged].value or 0)
-            )
+            assert row.margins[result.judged].value == pytest.approx(expected - (row.rewards[result.judged].value or 0))
     assert next(row.role for row in result.rows if row.agent == "nli") == "baseline"
 
 

@@ -101,11 +101,7 @@ def test_a_gate_needs_every_interval_to_begin_high_enough(
         app(["compare", *map(str, (tmp_path / "base", tmp_path / "new", "--gate", gate))], standalone_mode=False) == 1
     )
     assert "FAILS  [hard] reward: at least +0.01" in capsys.readouterr().out
-    for text, message in (
-        ("reward = 0.1", "write a section"),
-        ("[a]\nreward = 'x'", "a number"),
-        ("", "no condition"),
-    ):
+    for text, message in (("reward = 0.1", "write a section"), ("[a]\nreward = 'x'", "a number"), ("", "no condition")):
         gate.write_text(text)
         with pytest.raises(DataError, match=message):
             command(capsys, "compare", tmp_path / "base", tmp_path / "new", "--gate", gate)

@@ -27,11 +27,7 @@ MALFORMED = (
         '{"name": "", "arguments": {}}',
         "<tool_call>{'name': 'search'}</tool_call>",
     ),
-    {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"id": "a", "function": {"name": "search", "arguments": "x"}}],
-    },
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "function": {"name": "search", "arguments": "x"}}]},
 )
 PLACEHOLDERS = (
     *(

@@ -29,18 +29,7 @@ from factgym.tools.evidence import PassageLibrary
 from factgym.training.seva.proposer import ProbeRequest, messages_for
 
 BATCH = 12
-_POISONED = (
-    "claim",
-    "question",
-    "answer",
-    "source",
-    "text",
-    "title",
-    "speaker",
-    "location",
-    "reporting_source",
-    "url",
-)
+_POISONED = ("claim", "question", "answer", "source", "text", "title", "speaker", "location", "reporting_source", "url")
 
 
 def test_the_attack_set_is_large_and_each_attack_is_one() -> None:

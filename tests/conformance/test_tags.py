@@ -43,17 +43,7 @@ def tags() -> list[str]:
 
 
 def test_the_tags_of_the_parsers_are_among_them(tags: list[str]) -> None:
-    expected = {
-        "question",
-        "answer",
-        "evidence",
-        "think",
-        "tool_call",
-        "tool_response",
-        "result",
-        "document",
-        "search",
-    }
+    expected = {"question", "answer", "evidence", "think", "tool_call", "tool_response", "result", "document", "search"}
     assert expected <= set(tags)
 
 

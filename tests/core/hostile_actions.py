@@ -217,10 +217,7 @@ OBJECTS: dict[str, Callable[[], Any]] = {
     "odd reasoning": lambda: {"role": "assistant", "content": "", "reasoning_content": NoClass()},
     "wide reasoning": lambda: {"role": "assistant", "content": "", "reasoning_content": "\ud800" * (10 * SIZE)},
     "odd calls": lambda: {"role": "assistant", "tool_calls": NoClass()},
-    "odd call": lambda: {
-        "role": "assistant",
-        "tool_calls": [NoClass(), None, 1, "x", {}, [], {"function": NoClass()}],
-    },
+    "odd call": lambda: {"role": "assistant", "tool_calls": [NoClass(), None, 1, "x", {}, [], {"function": NoClass()}]},
     "calls that are text": lambda: {"role": "assistant", "tool_calls": "x"},
     "wide calls": lambda: {"role": "assistant", "tool_calls": [{}] * 1_000_000},
     "doubling calls": lambda: {"role": "assistant", "tool_calls": [{"function": _doubling()}] * 100},

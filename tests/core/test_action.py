@@ -539,18 +539,7 @@ def test_a_result_pickles_and_copies() -> None:
 
 PIECES = st.sampled_from(
     [
-        *(
-            "<tool_call>",
-            "</tool_call>",
-            "<think>",
-            "</think>",
-            "<search>",
-            "</search>",
-            "```json\n",
-            "```",
-            "\n",
-            " ",
-        ),
+        *("<tool_call>", "</tool_call>", "<think>", "</think>", "<search>", "</search>", "```json\n", "```", "\n", " "),
         *("{", "}", "[", "]", '"', "\\", ":", ",", "'", '{"name": ', '"search"', '"arguments": ', '{"query": "x"}'),
         *('{"final_verdict": 1}', "NaN", "1e999", "9" * 70, "\ud800", "\\ud800", "\0", "é", "😀", "prose", CALL),
     ]
@@ -604,11 +593,7 @@ FUNCTION = st.fixed_dictionaries({}, optional={"name": LEAVES, "arguments": ANYT
 ENTRY = st.fixed_dictionaries({}, optional={"id": LEAVES, "type": LEAVES, "function": FUNCTION | ANYTHING}) | ANYTHING
 MESSAGE = st.fixed_dictionaries(
     {"role": st.just("assistant")},
-    optional={
-        "content": ANYTHING,
-        "tool_calls": st.lists(ENTRY, max_size=5) | ANYTHING,
-        "reasoning_content": ANYTHING,
-    },
+    optional={"content": ANYTHING, "tool_calls": st.lists(ENTRY, max_size=5) | ANYTHING, "reasoning_content": ANYTHING},
 )
 
 

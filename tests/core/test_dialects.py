@@ -35,7 +35,9 @@ def names(action: object) -> list[str]:
 JSON = '{"query": "late fees", "k": 3}'
 CALL = f'{{"name": "search", "arguments": {JSON}}}'
 QWEN = "<function=search>\n<parameter=query>\nlate fees\n</parameter>\n<parameter=k>\n3\n</parameter>\n</function>"
-GLM = "search\n<arg_key>query</arg_key>\n<arg_value>late fees</arg_value>\n<arg_key>k</arg_key>\n<arg_value>3</arg_value>"
+GLM = (
+    "search\n<arg_key>query</arg_key>\n<arg_value>late fees</arg_value>\n<arg_key>k</arg_key>\n<arg_value>3</arg_value>"
+)
 INVOKE = '<invoke name="search">\n<parameter name="query">late fees</parameter>\n<parameter name="k">3</parameter>\n</invoke>'
 DSML = (
     '<｜DSML｜invoke name="search"><｜DSML｜parameter name="query" string="true">late fees</｜DSML｜parameter>'

@@ -49,10 +49,7 @@ def schema(name: str, **properties: Any) -> ToolSchema:
     return {"type": "function", "function": {"name": name, "description": name, "parameters": parameters}}
 
 
-TOOLS = (
-    schema("say", text={"type": "string"}),
-    schema("submit", value={"type": "number", "minimum": 0, "maximum": 1}),
-)
+TOOLS = (schema("say", text={"type": "string"}), schema("submit", value={"type": "number", "minimum": 0, "maximum": 1}))
 
 
 class TinyEnv(Env[TinyTask]):

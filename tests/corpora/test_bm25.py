@@ -307,9 +307,7 @@ def test_rarer_terms_win_with_an_index_that_knows_idf() -> None:
 
 
 def test_one_long_sentence_is_cut_around_its_first_query_term() -> None:
-    passage = Passage(
-        "E1", "", "Alpha " + "filler words " * 30 + "the retention period is seven years " + "more " * 60
-    )
+    passage = Passage("E1", "", "Alpha " + "filler words " * 30 + "the retention period is seven years " + "more " * 60)
     cut = condense(passage, query_weights("retention period"), 80)
     assert len(cut) <= 80
     assert "retention period is" in cut

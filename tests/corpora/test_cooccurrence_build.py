@@ -79,10 +79,7 @@ def test_compiled_and_plain_numbering_agree(monkeypatch: pytest.MonkeyPatch) -> 
         "\ud800",
     ]
     texts = [
-        *(
-            " ".join(numbers.choices([*odd, "Men's", "a_b", "U.S.", "x"], k=numbers.randint(0, 30)))
-            for _ in range(200)
-        ),
+        *(" ".join(numbers.choices([*odd, "Men's", "a_b", "U.S.", "x"], k=numbers.randint(0, 30))) for _ in range(200)),
         *("".join(numbers.choices("aB é.Ω", k=200)) for _ in range(50)),
         *documents_text(9, 80),
         " ".join(f"word{i}" for i in range(60_000)),

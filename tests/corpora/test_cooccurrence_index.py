@@ -83,9 +83,7 @@ def long_documents(seed: int, tokens: int = 40_000) -> list[str]:
     random = np.random.default_rng(seed)
     words = np.minimum(random.pareto(0.5, tokens) * 2, 3000).astype(int)
     lengths = random.integers(0, 2000, 80)
-    return [
-        " ".join(f"w{word}" for word in part) for part in np.split(words, np.cumsum(lengths)) if len(part) < 10_000
-    ]
+    return [" ".join(f"w{word}" for word in part) for part in np.split(words, np.cumsum(lengths)) if len(part) < 10_000]
 
 
 @pytest.mark.parametrize("semantics", ["infini-gram", "window"])
@@ -415,8 +413,7 @@ def test_the_kernels_cache_is_bounded() -> None:
     phrases = [f"{first_word}-{second_word}" for first_word, second_word in itertools.product(letters, letters)]
     for phrase in phrases:
         assert (
-            index.count_many([[phrase, "a"], [phrase]]).tolist()
-            == plain.count_many([[phrase, "a"], [phrase]]).tolist()
+            index.count_many([[phrase, "a"], [phrase]]).tolist() == plain.count_many([[phrase, "a"], [phrase]]).tolist()
         )
         assert index._clauses.table().nbytes <= 30_000
     with pytest.raises(ConfigError, match="larger memory_mb"):

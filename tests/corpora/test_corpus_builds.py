@@ -178,9 +178,7 @@ def test_estimates_of_rows_are_near_what_is_written(tmp_path: Path) -> None:
     assert largest / 2 < estimate.building < 2 * largest
 
 
-@pytest.mark.parametrize(
-    "name", ["a.jsonl.gz", "a.xml.bz2", "a.parquet", "a.md", "a.html", "a.pdf", "a.tsv", "a.json"]
-)
+@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.xml.bz2", "a.parquet", "a.md", "a.html", "a.pdf", "a.tsv", "a.json"])
 def test_every_kind_of_source_is_estimated_and_grows_with_its_size(tmp_path: Path, name: str) -> None:
     small, large = tmp_path / name, tmp_path / f"b{name}"
     small.write_bytes(bytes(10_000))

@@ -100,8 +100,7 @@ def test_a_quote_from_a_pdf_has_its_page_and_whole_words(tmp_path: Path) -> None
     from factgym.check import check_text
 
     write_pdf(
-        tmp_path / "leave.pdf",
-        ("Nothing of interest is on this page.", "Leave requests are answered within ten days."),
+        tmp_path / "leave.pdf", ("Nothing of interest is on this page.", "Leave requests are answered within ten days.")
     )
     (claim,) = check_text("Leave requests are answered within ten days.", tmp_path).claims
     assert (claim.status, claim.quotes[0].location.page) == ("supported", 2)
@@ -386,9 +385,7 @@ def test_damaged_row_groups_of_parquet_are_left_out(tmp_path: Path) -> None:
     folder.mkdir()
     rows = [{"id": f"{number}", "text": f"text {number}"} for number in range(300)]
     path = folder / "a.parquet"
-    pq.write_table(
-        pa.Table.from_pylist(rows), path, row_group_size=100, write_page_checksum=True, use_dictionary=False
-    )
+    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100, write_page_checksum=True, use_dictionary=False)
     column = pq.ParquetFile(path).metadata.row_group(1).column(1)
     content = bytearray(path.read_bytes())
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 0xFF

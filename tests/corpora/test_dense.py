@@ -135,9 +135,7 @@ def test_faiss_ranks_as_numpy_does_and_ties_fall_in_corpus_order(many: DenseInde
 def test_batches_threads_and_pickles_give_the_same_hits(many: DenseIndex) -> None:
     queries = [f"{a} {b}" for a in ("refund", "audit", "leave") for b in ("notice", "vendor", "month", "days")]
     batched = many.search(queries, 5)
-    assert [[hit.id for hit in many.search([query], 5)[0]] for query in queries] == [
-        [h.id for h in r] for r in batched
-    ]
+    assert [[hit.id for hit in many.search([query], 5)[0]] for query in queries] == [[h.id for h in r] for r in batched]
     with ThreadPoolExecutor(6) as pool:
         assert list(pool.map(lambda _: many.search(queries, 5), range(6))) == [batched] * 6
     assert pickle.loads(pickle.dumps(many)).search(queries, 5) == batched
@@ -230,9 +228,7 @@ def test_the_e5_preset_is_prefixes_mean_pooling_and_unit_norm(tiny_bert: Path) -
 
 def test_the_plain_preset_has_no_prefix(tiny_bert: Path) -> None:
     encoder = Encoder(tiny_bert, "plain")
-    assert not np.allclose(
-        encoder.queries(["paid leave"]), Encoder(tiny_bert, "e5").queries(["paid leave"]), atol=1e-3
-    )
+    assert not np.allclose(encoder.queries(["paid leave"]), Encoder(tiny_bert, "e5").queries(["paid leave"]), atol=1e-3)
     if (tiny_bert / "modules.json").exists():
         return
     assert encoder.queries(["paid leave"]) == pytest.approx(by_hand(tiny_bert, ["paid leave"]), abs=2e-6)

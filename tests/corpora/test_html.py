@@ -56,9 +56,7 @@ class PageWriter:
     def table(self, depth: int) -> str:
         """Return a table, whose first row names the columns."""
         width = self.count()
-        rows = "".join(
-            f"<tr>{''.join(self.cell() for _ in range(width))}{self.end('tr')}" for _ in range(self.count())
-        )
+        rows = "".join(f"<tr>{''.join(self.cell() for _ in range(width))}{self.end('tr')}" for _ in range(self.count()))
         caption = f"<caption>{self.text()}{self.end('caption')}" if self.random.random() < 0.3 else ""
         return f"<table>{caption}<tbody>{rows}{self.end('tbody')}</table>"
 

@@ -83,9 +83,7 @@ def test_a_refusal_names_the_reason(url: str, corpus: Corpus) -> None:
 
 
 def test_another_corpus_is_refused(url: str, corpus: Corpus) -> None:
-    with pytest.raises(
-        ConfigError, match=r"serves another corpus \(3 passages.*\(2 passages.*factgym serve retrieval"
-    ):
+    with pytest.raises(ConfigError, match=r"serves another corpus \(3 passages.*\(2 passages.*factgym serve retrieval"):
         build_index(corpus.passages[:2], url)
 
 
@@ -247,9 +245,7 @@ def test_an_answer_is_bounded_and_a_cut_one_is_tried_again(corpus: Corpus, monke
 
 
 def test_integer_ids_are_those_of_the_corpus(corpus: Corpus) -> None:
-    with ScriptedServer(
-        lambda path, body: (404, b"") if path == "/health" else (200, {"result": [[hit(2, 1)]]})
-    ) as it:
+    with ScriptedServer(lambda path, body: (404, b"") if path == "/health" else (200, {"result": [[hit(2, 1)]]})) as it:
         assert build_index(corpus, it.url).search(["x"], 1) == [[("2", 1.0)]]
 
 

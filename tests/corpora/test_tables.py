@@ -179,9 +179,7 @@ def write_workbook(path: Path, sheets: dict[str, tuple[str, str]], formats: tupl
 def test_each_word_of_a_sheet_is_read_once(rows: list[dict[int, int]], merged: tuple[int, int, int, int]) -> None:
     """Against its own words; those of merged cells, of which only the first has a text, are in the line of each row."""
     column, top, width, height = merged
-    inside = {(x, y) for x in range(column, column + width + 1) for y in range(top, top + height + 1)} - {
-        (column, top)
-    }
+    inside = {(x, y) for x in range(column, column + width + 1) for y in range(top, top + height + 1)} - {(column, top)}
     words, lines = [], []
     for y, row in enumerate(rows, start=1):
         cells = ""

@@ -121,12 +121,7 @@ def test_everything_of_a_record_that_may_be_missing_may_be_missing(tmp_path: Pat
 
 
 def test_wrong_types_are_left_empty_and_counted(tmp_path: Path) -> None:
-    broken = RECORD | {
-        "speaker": 7,
-        "claim_types": ["Quote", None],
-        "claim_date": "31-2-2020",
-        "location_ISO_code": [],
-    }
+    broken = RECORD | {"speaker": 7, "claim_types": ["Quote", None], "claim_date": "31-2-2020", "location_ISO_code": []}
     answer = {"answer": "x", "answer_type": None, "boolean_explanation": 3}
     broken["questions"] = [
         None,

@@ -18,15 +18,7 @@ from factgym.core.errors import ConfigError
 from factgym.corpora.bm25 import Bm25sIndex, SmallBM25
 from factgym.corpora.dense import Encoder
 from factgym.datasets.averitec import read_fact_checks
-from factgym.datasets.evidence import (
-    ClaimCache,
-    Evidence,
-    EvidenceCorpus,
-    FolderStore,
-    GoldStore,
-    open_store,
-    url_date,
-)
+from factgym.datasets.evidence import ClaimCache, Evidence, EvidenceCorpus, FolderStore, GoldStore, open_store, url_date
 from factgym.datasets.evidence_search import CachedBm25, EvidenceSearch, cached_vectors, dense_index
 
 
@@ -187,9 +179,7 @@ def test_the_cache_keeps_the_values_used_last_and_no_failures() -> None:
     assert calls == [1]
 
 
-def test_a_bm25_index_from_disk_gives_the_same_hits(
-    data_dir: Path, tmp_path: Path, dev_search: EvidenceSearch
-) -> None:
+def test_a_bm25_index_from_disk_gives_the_same_hits(data_dir: Path, tmp_path: Path, dev_search: EvidenceSearch) -> None:
     checks = read_fact_checks(data_dir, "dev")
     store = dev_search.store
     cache = tmp_path / "index"

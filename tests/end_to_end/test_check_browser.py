@@ -18,7 +18,9 @@ REFUNDS = """# Refund policy
 Refunds are paid within 14 days of the request.
 A refund above 500 euros needs the approval of the finance team.
 """
-TEXT = "Refunds are paid within 30 days of the request.\\nA refund above 500 euros needs the approval of the finance team."
+TEXT = (
+    "Refunds are paid within 30 days of the request.\\nA refund above 500 euros needs the approval of the finance team."
+)
 
 
 @pytest.fixture(scope="module")

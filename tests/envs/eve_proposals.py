@@ -14,9 +14,7 @@ ADA = Passage(
     "ada", "Ada Byron", "Ada Byron was born in London in 1815. She wrote notes on the Analytical Engine for a journal."
 )
 ENGINE = Passage(
-    "engine",
-    "Analytical Engine",
-    "The Analytical Engine was designed by Charles Babbage. It was never built in brass.",
+    "engine", "Analytical Engine", "The Analytical Engine was designed by Charles Babbage. It was never built in brass."
 )
 BABBAGE = Passage(
     "babbage", "Charles Babbage", "Charles Babbage taught mathematics at Cambridge for eleven years. He liked trains."

@@ -122,9 +122,7 @@ def descriptions(schema: Any) -> list[str]:
     return [
         text
         for key, value in items
-        for text in (
-            [value] if key == "description" else descriptions(value) if isinstance(value, dict | list) else []
-        )
+        for text in ([value] if key == "description" else descriptions(value) if isinstance(value, dict | list) else [])
     ]
 
 
@@ -151,9 +149,7 @@ def test_every_fact_of_a_rule_is_in_the_brief_instructions(env_id: str) -> None:
         tools = list(full.all_tools())
         schemas = json.dumps(tools)
         # Paging and defaults of the evidence tools are no rules of a score; a wrong page is answered by an error.
-        described = descriptions(
-            [tool for tool in tools if tool["function"]["name"] not in ("list", "search", "read")]
-        )
+        described = descriptions([tool for tool in tools if tool["function"]["name"] not in ("list", "search", "read")])
         rules = "\n".join([instructions(full).removesuffix(schemas if tools else ""), *described])
         text = instructions(brief).lower()
         missing = {fact for fact in rule_facts(rules) - rule_facts(text) if not (fact[0].isalpha() and fact in text)}

@@ -98,11 +98,7 @@ def test_a_call_before_an_answer_is_a_call(path: str, corpus: str) -> None:
 
 def test_search_can_be_called_natively_and_its_errors_are_answers(path: str, corpus: str) -> None:
     env = started(path, "corver-qa-search", corpus=corpus)
-    call = {
-        "id": "c1",
-        "type": "function",
-        "function": {"name": "search", "arguments": '{"query": "Orvessa", "k": 1}'},
-    }
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"query": "Orvessa", "k": 1}'}}
     env.step({"role": "assistant", "content": None, "tool_calls": [call]})
     reply = env.policy_prompt()[-1]
     assert reply["role"] == "tool" and reply["tool_call_id"] == "c1" and "<result " in (reply["content"] or "")

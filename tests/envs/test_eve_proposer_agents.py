@@ -56,9 +56,7 @@ def test_over_real_passages_too(name: str, data_dir: Path) -> None:
         if metrics["evidence_span"] is not None:
             span = metrics["evidence_span"]
             document = env.tasks.corpus.get(span["document"])
-            assert normalise_answer(document.text[span["start"] : span["end"]]) == normalise_answer(
-                metrics["evidence"]
-            )
+            assert normalise_answer(document.text[span["start"] : span["end"]]) == normalise_answer(metrics["evidence"])
     assert sum(metrics["evidence_span"] is not None for metrics in proposals) > 0.9 * len(proposals)
 
 

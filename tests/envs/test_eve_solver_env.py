@@ -84,11 +84,7 @@ def test_evidence_counts_when_it_was_in_sight_before_the_message() -> None:
     ).total == pytest.approx(1.3)
     env = started("town", top_k=1)
     native = [
-        {
-            "id": "a",
-            "type": "function",
-            "function": {"name": "search", "arguments": '{"query_list": ["Dolvin born"]}'},
-        },
+        {"id": "a", "type": "function", "function": {"name": "search", "arguments": '{"query_list": ["Dolvin born"]}'}},
         {
             "id": "b",
             "type": "function",
@@ -179,8 +175,7 @@ def test_without_search_there_is_one_turn_and_the_evidence_may_be_shown() -> Non
     assert [tool["function"]["name"] for tool in env.available_tools()] == ["submit"]
     assert env.config.max_turns == 1 and env.config.rubric.name == "dr-zero"
     assert (
-        "Question: In which town" in env.policy_prompt()[1]["content"]
-        and BORN not in env.policy_prompt()[1]["content"]
+        "Question: In which town" in env.policy_prompt()[1]["content"] and BORN not in env.policy_prompt()[1]["content"]
     )
     _, reward, terminated, *_ = env.step("Velmora")
     assert (reward, terminated) == (1.0, True)
@@ -353,9 +348,7 @@ def test_an_episode_that_ends_with_a_search_has_no_answer() -> None:
 
 def test_at_the_last_turn_a_block_counts_beside_a_call() -> None:
     env = searched(max_turns=2)
-    _, reward, terminated, truncated, _ = env.step(
-        f"{call('search', query_list='Velmora')}{blocks('Dolvin', WRITTEN)}"
-    )
+    _, reward, terminated, truncated, _ = env.step(f"{call('search', query_list='Velmora')}{blocks('Dolvin', WRITTEN)}")
     assert (reward, terminated, truncated) == (pytest.approx(1.3), False, True)
 
 

@@ -188,9 +188,9 @@ def test_calls_after_the_end_of_a_question_in_one_message_are_not_done(path: str
         "Questions posed",
         "Error (next_message)",
     ]
-    info = env.step(
-        native(call("search", query="bridge"), call("answer", answer="x"), call("search", query="bridge"))
-    )[4]
+    info = env.step(native(call("search", query="bridge"), call("answer", answer="x"), call("search", query="bridge")))[
+        4
+    ]
     assert info["messages"][0]["content"].startswith("<result")
     assert info["messages"][1]["content"].startswith("Question 1 is answered")
     assert info["messages"][2]["content"].startswith("Error (next_message)")

@@ -77,9 +77,7 @@ def test_generated_claims_have_equal_labels_and_a_file_alone_its_own(tmp_path: P
 def test_on_real_claims_no_rule_of_the_claim_earns_anything(data_dir: Path) -> None:
     """Constants, the most probable label, and the label that gains most over the labels' frequencies."""
     env = factgym.make("profact", path=str(data_dir / "averitec"), split="train")
-    checks = [
-        check for check in read_fact_checks(data_dir / "averitec", "train") if check.id in env.tasks.claim_priors
-    ]
+    checks = [check for check in read_fact_checks(data_dir / "averitec", "train") if check.id in env.tasks.claim_priors]
     priors = env.tasks.claim_priors
     golds = [ProFactGold(("?",), ("?",), c.label, prior=priors[c.id], chance=env.tasks.chance) for c in checks]
     rules = {label: [label] * len(checks) for label in LABELS}

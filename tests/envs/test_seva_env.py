@@ -68,11 +68,7 @@ def draft(path: str, reply: Any, task: int = 0, **config: Any) -> tuple[Env[Any]
 
 def native(arguments: Mapping[str, Any]) -> dict[str, Any]:
     function = {"name": "submit", "arguments": json.dumps(arguments)}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c", "type": "function", "function": function}],
-    }
+    return {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "type": "function", "function": function}]}
 
 
 FORMS = {
@@ -423,13 +419,10 @@ def test_known_cues_of_public_slices_can_be_taken_out(data_dir: Path, name: str)
             right += (label == "Attributable") == cue
         return right / len(env.tasks)
 
-    original, without_cue = (
-        factgym.make(f"seva-{name}", path=str(data_dir), cues=cues) for cues in ("keep", "remove")
-    )
+    original, without_cue = (factgym.make(f"seva-{name}", path=str(data_dir), cues=cues) for cues in ("keep", "remove"))
     assert accuracy_of_cue(original) > 0.88
     assert accuracy_of_cue(without_cue) == 0.5
     assert (
-        len(without_cue.tasks) < len(original.tasks)
-        and without_cue.tasks.fingerprint() != original.tasks.fingerprint()
+        len(without_cue.tasks) < len(original.tasks) and without_cue.tasks.fingerprint() != original.tasks.fingerprint()
     )
     assert len({without_cue.tasks[index].id for index in range(len(without_cue.tasks))}) == len(without_cue.tasks)

@@ -178,9 +178,7 @@ def test_a_label_is_chosen_by_what_the_reward_pays_for_it(reward: str) -> None:
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
-def test_on_public_data_it_is_below_neither_a_constant_nor_the_overlap_nor_the_rules(
-    data_dir: Path, name: str
-) -> None:
+def test_on_public_data_it_is_below_neither_a_constant_nor_the_overlap_nor_the_rules(data_dir: Path, name: str) -> None:
     env = factgym.make(f"seva-{name}", path=str(data_dir))
     size = len(env.tasks)
     mean = {

@@ -16,14 +16,8 @@ CONDITION = r"((?: for \w+)?(?: in \w+)?)\.$"
 READERS = {
     "fee": (rf"(\w+) has a fee of (\d+) crowns{CONDITION}", rf"The fee at (\w+) is (\d+) crowns{CONDITION}"),
     "seats": (rf"(\w+) has (\d+) seats{CONDITION}", rf"There are (?P<v>\d+) seats at (?P<s>\w+){CONDITION}"),
-    "opening": (
-        rf"(\w+) has its opening on (\d+ \w+){CONDITION}",
-        rf"The opening of (\w+) is on (\d+ \w+){CONDITION}",
-    ),
-    "closing": (
-        rf"(\w+) has its closing on (\d+ \w+){CONDITION}",
-        rf"The closing of (\w+) is on (\d+ \w+){CONDITION}",
-    ),
+    "opening": (rf"(\w+) has its opening on (\d+ \w+){CONDITION}", rf"The opening of (\w+) is on (\d+ \w+){CONDITION}"),
+    "closing": (rf"(\w+) has its closing on (\d+ \w+){CONDITION}", rf"The closing of (\w+) is on (\d+ \w+){CONDITION}"),
     "head": (rf"The head of (\w+) is (\w+){CONDITION}", rf"(?P<v>\w+) is the head of (?P<s>\w+){CONDITION}"),
     "cook": (rf"The cook of (\w+) is (\w+){CONDITION}", rf"(?P<v>\w+) is the cook of (?P<s>\w+){CONDITION}"),
 }

@@ -141,9 +141,7 @@ def test_hops_are_in_the_proportion_of_the_paper_in_every_ten(split: str) -> Non
 
 def test_splits_and_seeds_share_no_names() -> None:
     worlds = [world(0, 200, split)[0] for split in SPLITS] + [world(9, 200, "test")[0]]
-    titles = [
-        {passage.title.split()[-1] for passage in corpus} - {"House", "University", "Prize"} for corpus in worlds
-    ]
+    titles = [{passage.title.split()[-1] for passage in corpus} - {"House", "University", "Prize"} for corpus in worlds]
     assert not any(first & second for first, second in combinations(titles[:3], 2))
     assert len(titles[2] & titles[3]) < 5
     ids = [set(corpus.ids) for corpus in worlds]

@@ -39,9 +39,7 @@ SOURCE = "Janet Leigh (born July 6, 1927) was an American actress, who starred i
     ],
 )
 def test_each_fault_of_fluency_is_found(text, fault):
-    faults = (
-        fluency_faults(text, ORIGINAL) if fault != "number" else fluency_faults(text.replace("year.", "year "), "")
-    )
+    faults = fluency_faults(text, ORIGINAL) if fault != "number" else fluency_faults(text.replace("year.", "year "), "")
     assert any(detail.startswith(fault) for detail in faults), faults
 
 

@@ -456,10 +456,7 @@ def test_donor_operators_use_the_given_donors() -> None:
         ("For avoidance of doubt. maintenance services are limited to Services and not custom code.", False),
         ("You can also create an HTML export of your account data at any time (how-to).", False),
         # Noun phrases, whose only finite verbs are those of clauses within them.
-        (
-            "Recurring billing feature that allows for fully automated billing and automated retries of declines.",
-            False,
-        ),
+        ("Recurring billing feature that allows for fully automated billing and automated retries of declines.", False),
         ("Specific to the browser and to the site from which it is set, as a rule.", False),
         ("Employees who start after September are not eligible to participate in the review cycle.", True),
         ("If you are a remote worker, enter your home address into the field for addresses.", True),

@@ -35,9 +35,7 @@ BILLBOARD = claim_item(
     "Alan Metter directed Billboard Dad.",
     "Billboard Dad is a 1998 American direct-to-video comedy film, directed by Alan Metter starring the Olsen twins.",
 )
-SPADE = claim_item(
-    "fever-2", "David Spade appeared in Black Sheep.", "Spade starred in Black Sheep with Chris Farley."
-)
+SPADE = claim_item("fever-2", "David Spade appeared in Black Sheep.", "Spade starred in Black Sheep with Chris Farley.")
 LEIGH = claim_item(
     "fever-3", "Janet Leigh was from America.", "Janet Leigh was an American actress, singer and author."
 )
@@ -118,9 +116,7 @@ def test_a_number_that_names_something_or_is_denied_stays(claim):
 
 
 def test_the_new_number_is_never_in_the_source_in_words_or_figures():
-    item = claim_item(
-        "x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all."
-    )
+    item = claim_item("x", "She could speak nine languages.", "She spoke 7, 8, ten, 11 and six languages, nine in all.")
     new = {checked_probe(item, "numerical_perturb", seed=seed).claim.split()[3] for seed in range(20)}
     assert new == {"twelve"}
 

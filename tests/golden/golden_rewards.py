@@ -252,9 +252,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write the golden rewards.")
     parser.add_argument("--write", action="store_true", required=True, help="play and write the file")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument(
-        "--env", action="append", help="replace the lines of this environment only; may be given again"
-    )
+    parser.add_argument("--env", action="append", help="replace the lines of this environment only; may be given again")
     options = parser.parse_args()
     data = find_data_dir()
     if data is None:

@@ -173,9 +173,7 @@ def cases(
 
 
 each_setup = pytest.mark.parametrize(
-    ("env_id", "needs"),
-    SETUPS,
-    ids=[f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS],
+    ("env_id", "needs"), SETUPS, ids=[f"{env_id}-{needs.__name__}".removesuffix("-nothing") for env_id, needs in SETUPS]
 )
 """Run a test with `env_id` and `needs` for every environment and its files."""
 

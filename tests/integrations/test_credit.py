@@ -21,11 +21,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**60), 2**60)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXTS,
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=8,
 )
@@ -41,7 +37,9 @@ SPACES = st.sampled_from(["", " ", "\n", "\n  "])
 
 
 def written(name: str, arguments: str, space: str) -> str:
-    return f'{space}<tool_call>{space}{{"name":{space}"{name}",{space}"arguments": {arguments}{space}}}{space}</tool_call>'
+    return (
+        f'{space}<tool_call>{space}{{"name":{space}"{name}",{space}"arguments": {arguments}{space}}}{space}</tool_call>'
+    )
 
 
 @given(NAMES, ARGUMENTS, SPACES, st.booleans())

@@ -410,9 +410,7 @@ def test_the_lines_for_the_register_run(server: tuple[PlaybackServer, str], tmp_
     entry = tmp_path / "registers/inspect_evals/register/factgym_claimcheck_multihop/eval.yaml"
     assert "https://github.com/example/factgym/blob/" in entry.read_text("utf-8").splitlines()[0]
     (play,) = shown_lines("inspect", "inspect eval")
-    model = (
-        f"openai-api/local/claimcheck-script --model-base-url {server[1]} -M api_key=none --limit 1 --display plain"
-    )
+    model = f"openai-api/local/claimcheck-script --model-base-url {server[1]} -M api_key=none --limit 1 --display plain"
     play = play.replace("examples/", f"{Path(__file__).resolve().parents[2]}/examples/").replace("…", model)
     assert "reward" in run_line(play, tmp_path).stdout
 

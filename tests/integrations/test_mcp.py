@@ -401,14 +401,7 @@ def test_the_servers_that_the_page_shows_answer(tmp_path: Path) -> None:
 
 
 def test_the_used_parts_of_the_framework_are_unchanged() -> None:
-    handlers = {
-        "on_list_tools",
-        "on_call_tool",
-        "on_list_prompts",
-        "on_get_prompt",
-        "on_subscriptions_listen",
-        "title",
-    }
+    handlers = {"on_list_tools", "on_call_tool", "on_list_prompts", "on_get_prompt", "on_subscriptions_listen", "title"}
     assert handlers <= set(reference_episodes.parameters(Server.__init__))
     assert reference_episodes.parameters(Server.create_initialization_options)[1] == "notification_options"
     assert "host" in reference_episodes.parameters(Server.streamable_http_app)

@@ -41,11 +41,7 @@ async def look_up(server: Any, mode: str = "legacy") -> list[str]:
         names = [tool.name for tool in (await client.list_tools()).tools]
         results = [
             await client.call_tool(name, arguments)
-            for name, arguments in (
-                ("list", {}),
-                ("search", {"query": "Lisbon office", "k": 1}),
-                ("read", {"id": "3"}),
-            )
+            for name, arguments in (("list", {}), ("search", {"query": "Lisbon office", "k": 1}), ("read", {"id": "3"}))
         ]
     assert names == ["list", "search", "read"]
     assert not any(result.is_error for result in results)

@@ -102,9 +102,7 @@ def test_a_short_budget_ends_episodes_and_is_warned_of(tmp_path: Path) -> None:
 def test_a_cap_on_rounds_ends_episodes(tmp_path: Path) -> None:
     """The last message is played, and what answers it is not shown."""
     script = oracle("claimcheck-multihop", 0)
-    trainer = trained(
-        ScriptedTrainer, "claimcheck-multihop", [script, script], tmp_path, max_tool_calling_iterations=1
-    )
+    trainer = trained(ScriptedTrainer, "claimcheck-multihop", [script, script], tmp_path, max_tool_calling_iterations=1)
     assert len(script) > 2
     for env in trainer.environments:
         assert (env.session.stop, len(env.turns)) == ("turn_limit", 2)

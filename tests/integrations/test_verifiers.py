@@ -367,8 +367,7 @@ def test_other_harnesses_play_the_same_episodes_through_the_tool_server(server: 
             functions = {tool["function"]["name"]: tool["function"] for tool in Session(env_id).all_tools()}
             for name, schema in trace.info["tools"].items():
                 properties = {
-                    key: {k: v for k, v in value.items() if k != "title"}
-                    for key, value in schema["properties"].items()
+                    key: {k: v for k, v in value.items() if k != "title"} for key, value in schema["properties"].items()
                 }
                 assert properties == functions[name]["parameters"]["properties"]
                 assert schema.get("required", []) == functions[name]["parameters"].get("required", [])

@@ -299,9 +299,7 @@ def test_the_recipe_for_prime_rl_fits_the_environments_settings(monkeypatch: pyt
 
 def test_the_measurements_run(tmp_path: Path) -> None:
     speed = (sys.executable, "-m", "perf")
-    done = command(
-        *speed, "integrations", "session", "verifiers", "--episodes", "3", "--repeats", "1", folder=tmp_path
-    )
+    done = command(*speed, "integrations", "session", "verifiers", "--episodes", "3", "--repeats", "1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("overhead") == 2
     done = command(*speed, "vf-eval", "--episodes", "2", "--servers", "1", "--repeats", "1", folder=tmp_path)

@@ -239,9 +239,7 @@ def test_options_that_do_not_exist_are_refused() -> None:
 
 
 def test_other_formats_are_read_by_verls_parsers() -> None:
-    call = (
-        "<tool_call>\n<function=search>\n<parameter=query>\nproxy\n</parameter>\n</function>\n</tool_call><|im_end|>"
-    )
+    call = "<tool_call>\n<function=search>\n<parameter=query>\nproxy\n</parameter>\n</function>\n</tool_call><|im_end|>"
     out, server = played(
         row_of("claimcheck-multihop"), [call], "actor_rollout_ref.rollout.multi_turn.format=qwen3_coder"
     )

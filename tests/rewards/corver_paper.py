@@ -136,10 +136,7 @@ WORKED_TRIPLETS = [
 
 FIGURE_7 = (
     ("The zip code for Ronkonkoma, New York is 11777.", Triplet("Ronkonkoma NY", "zip code", "11777")),
-    (
-        "Jennifer Coolidge also appears in the movie Grown Ups.",
-        Triplet("Jennifer Coolidge", "appears in", "Grown Ups"),
-    ),
+    ("Jennifer Coolidge also appears in the movie Grown Ups.", Triplet("Jennifer Coolidge", "appears in", "Grown Ups")),
     (
         "Ella Fitzgerald’s mother was Temperance Mary Tempie Height Fitzgerald.",
         Triplet("Ella Fitzgerald", "mother", "Height"),

@@ -45,8 +45,7 @@ def test_r1_searchers_outputs_have_their_known_numbers(data_dir: Path) -> None:
     text = (data_dir / "r1_searcher_outputs/hotpotqa_qwen.jsonl").read_text("utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
     em, f1 = squad_scores(
-        {str(i): row["pred_ans"] for i, row in enumerate(rows)},
-        {str(i): [row["answer"]] for i, row in enumerate(rows)},
+        {str(i): row["pred_ans"] for i, row in enumerate(rows)}, {str(i): [row["answer"]] for i, row in enumerate(rows)}
     )
     assert (len(rows), round(em, 2), round(f1, 2)) == (500, 57.60, 71.31)
 

@@ -56,9 +56,7 @@ def test_the_single_sentences_of_figure_7_have_the_papers_queries(text: str, tri
 
 
 def test_a_mother_s_long_name_is_taken_whole() -> None:
-    assert extract(FIGURE_7[2][0]) == [
-        Triplet("Ella Fitzgerald", "mother", "Temperance Mary Tempie Height Fitzgerald")
-    ]
+    assert extract(FIGURE_7[2][0]) == [Triplet("Ella Fitzgerald", "mother", "Temperance Mary Tempie Height Fitzgerald")]
 
 
 @pytest.mark.parametrize(
@@ -73,12 +71,7 @@ def test_a_mother_s_long_name_is_taken_whole() -> None:
         ("In 1975, the Flyers won the Stanley Cup.", "Flyers", "won", "Stanley Cup"),
         ("However, the Beatles released Abbey Road.", "Beatles", "released", "Abbey Road"),
         ("Michael Jordan, who played for Chicago, won it in 1991.", "Michael Jordan", "won it in", "1991"),
-        (
-            "Albert Einstein developed the theory of relativity.",
-            "Albert Einstein",
-            "developed",
-            "theory of relativity",
-        ),
+        ("Albert Einstein developed the theory of relativity.", "Albert Einstein", "developed", "theory of relativity"),
         ("Ludwig van Beethoven was born on 16 December 1770.", "Ludwig van Beethoven", "born on", "16 December 1770"),
         ("Water boils at 100 degrees Celsius.", "Water", "boils at degrees", "Celsius"),
         ("This film was directed by Steven Spielberg.", "film", "directed by", "Steven Spielberg"),
@@ -236,9 +229,7 @@ assembled = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from(SPACES)),
 
 
 @given(st.lists(assembled, min_size=1, max_size=20))
-@example(
-    ["At Liverpool, Salah scored.", "He lived in Seattle, Washington, and won.", "in A, B, C, and D is E, F is G"]
-)
+@example(["At Liverpool, Salah scored.", "He lived in Seattle, Washington, and won.", "in A, B, C, and D is E, F is G"])
 def test_a_sentence_has_the_same_triplets_in_every_batch(batch: list[str]) -> None:
     assert RuleExtractor().extract(batch) == list(map(extract, batch))
 

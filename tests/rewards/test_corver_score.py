@@ -182,9 +182,7 @@ def test_over_a_real_index_sentences_earn_by_the_corpus_counts() -> None:
     assert [sentence.reward for sentence in score.sentences] == [0.1, -0.1, -0.3, 0.1]
 
 
-@given(
-    st.text(max_size=200), st.lists(st.text(max_size=20), max_size=3), st.sampled_from(["first", "min", "relcheck"])
-)
+@given(st.text(max_size=200), st.lists(st.text(max_size=20), max_size=3), st.sampled_from(["first", "min", "relcheck"]))
 def test_no_text_makes_the_reward_raise_and_every_part_stays_in_its_range(
     text: str, gold: list[str], rule: str
 ) -> None:
@@ -438,9 +436,9 @@ def test_a_repetition_never_raises_the_total(thought: list[str], count: int) -> 
         scored = score_completion(text, ["1975"], TableCounter({}, count), RuleExtractor(), question=QUESTION)
         sizes = [sentence.sentence.end - sentence.sentence.start for sentence in scored.sentences]
         # Without the blanks between sentences, which belong to none.
-        return sum(
-            sentence.strict_reward * size for sentence, size in zip(scored.sentences, sizes, strict=True)
-        ) / sum(sizes)
+        return sum(sentence.strict_reward * size for sentence, size in zip(scored.sentences, sizes, strict=True)) / sum(
+            sizes
+        )
 
     for sentence in set(thought):
         assert total([*thought, sentence]) <= total(thought) + 1e-12

@@ -172,9 +172,7 @@ def test_special_tokens_without_width_belong_to_no_sentence() -> None:
     assert result.alignment == 1.0
 
 
-@pytest.mark.parametrize(
-    "offsets", [[(0, 99)], [(-1, 2)], [(3, 2)], [1, 2], [(0.5, 1.0)], [(1, 2, 3)], [(1, 2), (3,)]]
-)
+@pytest.mark.parametrize("offsets", [[(0, 99)], [(-1, 2)], [(3, 2)], [1, 2], [(0.5, 1.0)], [(1, 2, 3)], [(1, 2), (3,)]])
 def test_offsets_that_do_not_fit_are_refused(offsets: Any) -> None:
     with pytest.raises(ConfigError, match="offsets"):
         token_returns(scored("Ann met Bob."), offsets)

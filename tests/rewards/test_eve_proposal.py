@@ -293,9 +293,7 @@ def test_a_short_answer_across_words_by_chance_is_no_leak() -> None:
 
 
 @given(st.integers(0, 5), st.floats(0, 1), st.floats(0, 1), st.sampled_from(["", SPAN, BYRON, "Missolonghi", "x"]))
-def test_totals_stay_in_range_and_better_evidence_never_costs(
-    k: int, plus: float, minus: float, evidence: str
-) -> None:
+def test_totals_stay_in_range_and_better_evidence_never_costs(k: int, plus: float, minus: float, evidence: str) -> None:
     score = scored(evidence=evidence, k=k, plus=plus, minus=minus)
     for name in RUBRICS["proposer"]:
         assert -0.5 <= total(score, name) <= 0.5 + 1.0 + 0.5 + 0.1

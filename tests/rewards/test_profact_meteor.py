@@ -41,9 +41,7 @@ def wordnet_folder() -> Path:
     """Folder of WordNet 3.0: FACTGYM_WORDNET, or that of Debian's wordnet-base; skips the test without one."""
     folder = Path(os.environ.get("FACTGYM_WORDNET", "/usr/share/wordnet"))
     if not (folder / "data.noun").is_file():
-        pytest.skip(
-            "needs the files of WordNet 3.0: Debian's wordnet-base and wordnet-sense-index, or FACTGYM_WORDNET"
-        )
+        pytest.skip("needs the files of WordNet 3.0: Debian's wordnet-base and wordnet-sense-index, or FACTGYM_WORDNET")
     return folder
 
 

@@ -131,9 +131,7 @@ def texts(data):
 
 
 @pytest.mark.parametrize("name", ["process", "binary", "30/70"])
-@pytest.mark.parametrize(
-    "data", [FIGURE_4, EXAMPLE_1, EXAMPLE_2, WRONG, {}], ids=["fig4", "ex1", "ex2", "wrong", "no"]
-)
+@pytest.mark.parametrize("data", [FIGURE_4, EXAMPLE_1, EXAMPLE_2, WRONG, {}], ids=["fig4", "ex1", "ex2", "wrong", "no"])
 def test_credits_sum_to_the_total_and_lie_in_the_text(data, name):
     rubric = RUBRICS[name]
     for text in texts(data):

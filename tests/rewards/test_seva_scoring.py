@@ -431,11 +431,7 @@ def test_facts_are_kept_apart():
     scored = score_output(read_output("```json\n" + json.dumps(FIGURE_4) + "\n```"), POSITIVE)
     facts = scored.facts
     assert (facts["parsed"], facts["format_ok"], facts["correct"]) == (True, True, False)
-    assert (facts["verdict"], facts["error_type"], facts["confidence"]) == (
-        "Not Attributable",
-        "scope_inflation",
-        0.85,
-    )
+    assert (facts["verdict"], facts["error_type"], facts["confidence"]) == ("Not Attributable", "scope_inflation", 0.85)
     assert (facts["spans"], facts["steps"], scored.gates) == (2, 2, {})
     nothing = score_output(None, NEGATIVE).facts
     assert (nothing["parsed"], nothing["format_ok"], nothing["correct"]) == (False, False, False)

@@ -75,8 +75,7 @@ def use(at: EvidenceState, name: str, **arguments: Any) -> ToolResult:
 def tags(text: str, *names: str) -> list[str]:
     """What a lenient reader would take for tags of these names."""
     return [
-        f"{slash}{name}".lower()
-        for slash, name in re.findall(rf"<(/?)({'|'.join(names)})[\s>=/]", text, re.IGNORECASE)
+        f"{slash}{name}".lower() for slash, name in re.findall(rf"<(/?)({'|'.join(names)})[\s>=/]", text, re.IGNORECASE)
     ]
 
 

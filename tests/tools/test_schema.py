@@ -312,10 +312,7 @@ def test_a_signature_becomes_a_schema() -> None:
                 "description": "What to find: a word, or two words.",
             },
             "k": {"type": "integer", "description": "How many.", "default": 3},
-            "kind": {
-                "anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}],
-                "description": "Which kind.",
-            },
+            "kind": {"anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}], "description": "Which kind."},
         },
         "required": ["query"],
         "additionalProperties": False,
@@ -411,23 +408,7 @@ VERDICT = {
     "error_type": "temporal_shift",
     "fix_suggestion": "Write June.",
 }
-REPLACEMENTS = (
-    None,
-    True,
-    0,
-    0.5,
-    1,
-    2,
-    "",
-    "x",
-    "NOT_FOUND",
-    "Attributable",
-    "fabrication",
-    [],
-    {},
-    ["x"],
-    "y" * 501,
-)
+REPLACEMENTS = (None, True, 0, 0.5, 1, 2, "", "x", "NOT_FOUND", "Attributable", "fabrication", [], {}, ["x"], "y" * 501)
 
 
 @given(data=st.data())

@@ -142,11 +142,7 @@ def test_every_row_of_the_data_set_can_be_checked(whole: Path) -> None:
         facts = rollouts[row["id"]]["reward"]["metrics"]
         [span] = row["evidence"]
         assert corpus.get(span["document"]).text[span["start"] : span["end"]] == span["text"]
-        assert (row["question"], row["answer"], row["hops"]) == (
-            facts["question"],
-            facts["answer"],
-            facts["hops_made"],
-        )
+        assert (row["question"], row["answer"], row["hops"]) == (facts["question"], facts["answer"], facts["hops_made"])
         assert row["V"] == pytest.approx(facts["plus"] - facts["minus"])
         assert facts["valid"]
     for row in dropped:

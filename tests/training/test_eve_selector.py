@@ -185,9 +185,7 @@ def test_a_document_is_drawn_by_its_distance_and_its_uses() -> None:
     assert first == pytest.approx(exact, abs=0.025)
     used = [Selector.restored({**state, "seed": s, "used": {"d": 5}}, vectors, ids).draw(1)[0] for s in range(3_000)]
     weights = distances / np.array([1, 1, 1, 6])
-    assert sum(choice.document == "d" for choice in used) / 3_000 == pytest.approx(
-        weights[3] / weights.sum(), abs=0.03
-    )
+    assert sum(choice.document == "d" for choice in used) / 3_000 == pytest.approx(weights[3] / weights.sum(), abs=0.03)
     many = [choice.document for choice in selector.draw(4_000)]
     # The uses of a document grow by δ / (1 + u): in the long run they are as the square root of δ.
     roots = np.sqrt(distances)

@@ -182,8 +182,6 @@ def test_small_models_go_through_the_rounds_of_both_loops(tmp_path: Path) -> Non
     ]
     run("eve", *world, *sizes, *counts, *solver, "--out", str(out))
     assert [row["round"] for row in load(out / "rounds.json")["rounds"]] == [0, 1]
-    (row, *_) = [
-        json.loads(line) for line in (out / "round-1/solver/iteration-1/train.jsonl").read_text().splitlines()
-    ]
+    (row, *_) = [json.loads(line) for line in (out / "round-1/solver/iteration-1/train.jsonl").read_text().splitlines()]
     assert row["completions"][0]["notes"]["prompt_ids"]
     assert load(out / "manifest.json")["solver"]["learning_rate"] == 1e-3

@@ -216,9 +216,7 @@ def test_the_trainer_reads_a_written_dataset(tmp_path: Path) -> None:
 
 
 def test_the_trainer_names_what_it_cannot_train(tmp_path: Path) -> None:
-    dataset = write_dataset(
-        tmp_path / "train.jsonl", [Example(item) for item in SyntheticAttribution("train", size=2)]
-    )
+    dataset = write_dataset(tmp_path / "train.jsonl", [Example(item) for item in SyntheticAttribution("train", size=2)])
     with pytest.raises(ConfigError, match="trains feature verifiers"):
         FeatureTrainer().train(find_model("nli"), dataset, tmp_path, 0)
     bad = tmp_path / "bad.jsonl"

@@ -138,9 +138,7 @@ def test_rules_name_the_weak_categories_weakest_first(env: Any) -> None:
     failures = failures_of(episodes)
     text = write_rules(profile, weakness_weights(profile.accuracy), failures)
     order = sorted(failures, key=lambda name: profile.accuracy[name])
-    indices = [
-        text.index(f"- {name} (right in {profile.correct[name]} of {profile.episodes[name]})") for name in order
-    ]
+    indices = [text.index(f"- {name} (right in {profile.correct[name]} of {profile.episodes[name]})") for name in order]
     assert [profile.accuracy[name] for name in order] == sorted(profile.accuracy[name] for name in order)
     assert len(indices) == len(order) >= 3
     assert (

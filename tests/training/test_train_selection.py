@@ -65,9 +65,7 @@ def test_failures_of_a_played_environment_are_the_tasks_with_a_wrong_verdict(age
     env = factgym.make("claimcheck-multihop", split="train")
     policy = find_scripted_agent("claimcheck-multihop", agent)
     episodes = [play_episode(env, policy, index) for index in range(20)]
-    wrong = {
-        e["task"] for e in episodes if e["reward"]["metrics"]["verdict"] != e["reward"]["metrics"]["gold_verdict"]
-    }
+    wrong = {e["task"] for e in episodes if e["reward"]["metrics"]["verdict"] != e["reward"]["metrics"]["gold_verdict"]}
     mined = failures(score_tasks(episodes))
     assert {failure.task for failure in mined if any("label" in reason for reason in failure.reasons)} == wrong
     assert bool(wrong) == (agent == "random")

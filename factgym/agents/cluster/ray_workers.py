@@ -42,9 +42,7 @@ class _RayWorker:
         try:
             reference = getattr(self.actor, method).remote(*args)
         except TypeError as error:
-            raise ConfigError(
-                f"a setting of the environment or the agent cannot be sent to workers: {error}"
-            ) from None
+            raise ConfigError(f"a setting of the environment or the agent cannot be sent to workers: {error}") from None
         try:
             return await reference
         except errors.RayTaskError as error:

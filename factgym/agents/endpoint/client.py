@@ -457,9 +457,7 @@ class Exchange:
             seeded = first.cause == "server" and fault.away and self._seeded
             parts.insert(0, f"{first.message[:_MAX_FIRST_CHARS]}{advice * seeded}; and since then: ")
         if fault.retry_after is not None and fault.retry_after > self._settings.max_wait:
-            parts.append(
-                f"; it asks to wait {fault.retry_after:.0f} s, above max_wait ({self._settings.max_wait:g} s)"
-            )
+            parts.append(f"; it asks to wait {fault.retry_after:.0f} s, above max_wait ({self._settings.max_wait:g} s)")
         if self.requests > 1:
             parts.append(f" (after {self.requests} requests)")
         return replace(fault, message="".join(parts))

@@ -51,9 +51,7 @@ class Forms:
         if form is None:
             form = self._base
             body = transcript.messages(fold(messages, form.folds), form)
-            folds = (
-                [self._folds[pair] for pair in transcript.transitions() & self._folds.keys()] if self._folds else []
-            )
+            folds = [self._folds[pair] for pair in transcript.transitions() & self._folds.keys()] if self._folds else []
             if not folds:
                 return body, form
             form = replace(form, folds=form.folds.union(*folds))

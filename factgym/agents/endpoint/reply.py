@@ -61,9 +61,7 @@ class _BadReplyError(Exception):
     """The server's reply is no chat completion; the message says why."""
 
 
-def read_reply(
-    body: bytes, keep_reasoning: bool = False, overflow: re.Pattern[str] | None = None
-) -> ChatReply | Fault:
+def read_reply(body: bytes, keep_reasoning: bool = False, overflow: re.Pattern[str] | None = None) -> ChatReply | Fault:
     """Read an answer with HTTP status 200. keep_reasoning: leave `<think>` in the content. overflow: see `Fault`."""
     try:
         try:

@@ -228,9 +228,7 @@ class RequestTemplate:
         if max_tokens:
             parts.append(b',"%b":%d' % (self.limit_key.encode(), max_tokens))
         if self._streamed:
-            parts.append(
-                b',"stream":true' + (b',"stream_options":{"include_usage":true}' if self._with_usage else b"")
-            )
+            parts.append(b',"stream":true' + (b',"stream_options":{"include_usage":true}' if self._with_usage else b""))
         if self._tail:
             parts += [b",", self._tail]
         parts.append(b"}")

@@ -311,12 +311,7 @@ class Sampler:
     """
 
     def __init__(
-        self,
-        sampling: ResolvedSampling,
-        seeds: Sequence[int],
-        pads: Sequence[int],
-        device: Any,
-        logprobs: bool = False,
+        self, sampling: ResolvedSampling, seeds: Sequence[int], pads: Sequence[int], device: Any, logprobs: bool = False
     ) -> None:
         import torch
         from transformers import generation as library

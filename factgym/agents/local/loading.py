@@ -101,9 +101,7 @@ def load(name: str, settings: LocalSettings) -> Loaded:
         examples = ", ".join(sorted(missing)[:3])
         raise ConfigError(f"{name!r} lacks {len(missing)} weights of a causal language model, such as {examples}")
     if settings.chat_template is not None:
-        tokenizer.chat_template = read_text(
-            user_path(settings.chat_template, "chat_template"), setting="chat_template"
-        )
+        tokenizer.chat_template = read_text(user_path(settings.chat_template, "chat_template"), setting="chat_template")
     generation = model.generation_config
     model_eos = getattr(model.config, "eos_token_id", None)
     ends = {*_ids(generation.eos_token_id), *_ids(tokenizer.eos_token_id), *_ids(model_eos)}

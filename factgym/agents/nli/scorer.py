@@ -280,8 +280,7 @@ class PairScorer:
         else:
             output = self._model(**encoded).logits
         return [
-            PairScore(self._sum(row, "support"), self._sum(row, "contradiction"))
-            for row in self._probabilities(output)
+            PairScore(self._sum(row, "support"), self._sum(row, "contradiction")) for row in self._probabilities(output)
         ]
 
     def _probabilities(self, logits: torch.Tensor) -> list[Any]:

@@ -93,10 +93,7 @@ async def _ask(env: Env[Any], agent: Agent, seed: int) -> Attack:
                 break
             complaint = "\n".join(faults[:_MAX_ERRORS])
             answer = f"These are no strategies of the space:\n{complaint}\nWrite them again, as one JSON array."
-            messages += [
-                {"role": "assistant", "content": text[:_MAX_REPLY_CHARS]},
-                {"role": "user", "content": answer},
-            ]
+            messages += [{"role": "assistant", "content": text[:_MAX_REPLY_CHARS]}, {"role": "user", "content": answer}]
     finally:
         await agent.close()
     return Attack(tuple(strategies.values())[:MAX_STRATEGIES], invalid, tuple(errors[:_MAX_ERRORS]))

@@ -272,9 +272,7 @@ def evolution_runs(out: Path) -> Iterator[Path]:
         return int(number) if number.isdecimal() else 0
 
     for phase in ("proposer", EVOLUTION_DATA, "solver"):
-        folders = (
-            [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=iteration)
-        )
+        folders = [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=iteration)
         for folder in folders:
             if (folder / ROLLOUTS / EPISODES).exists():
                 yield folder / ROLLOUTS

@@ -50,11 +50,7 @@ def _policy_step(message: Mapping[str, Any], turn_number: int, turn: Mapping[str
     content = text_form(message.get("content"))
     reasoning, prose = _cut_out(content, _THINK)
     calls = [
-        {
-            "tool": text_form(call.get("tool")),
-            "arguments": call.get("arguments"),
-            "error": text_form(call.get("error")),
-        }
+        {"tool": text_form(call.get("tool")), "arguments": call.get("arguments"), "error": text_form(call.get("error"))}
         for call in map(members, items(turn.get("calls")))
     ]
     if calls:

@@ -140,9 +140,7 @@ def build_index(
     remove_folder(folder)
     report(Progress("write", 1, 1, tokens, document_count))
     bad, messages = sum(part.bad for part in parts), [message for part in parts for message in part.messages]
-    return Built(
-        Path(destination), tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES]
-    )
+    return Built(Path(destination), tokens, document_count, words, target.stat().st_size, bad, messages[:_MAX_MESSAGES])
 
 
 def _part_tasks(

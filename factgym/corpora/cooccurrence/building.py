@@ -44,9 +44,7 @@ def locked_folder(folder: Path, resume: bool) -> Iterator[None]:
         ) from None
     with file:
         if not lock(file):
-            raise ConfigError(
-                f"another process is building there: {folder}. Wait for it, or name another destination."
-            )
+            raise ConfigError(f"another process is building there: {folder}. Wait for it, or name another destination.")
         for partial in folder.glob(".*.partial"):
             partial.unlink()
         if not resume:

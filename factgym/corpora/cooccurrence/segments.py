@@ -231,9 +231,7 @@ def merge(task: MergeTask) -> int:
         separators = (segment.separators + np.uint32(segment.base) for segment in segments)
         _add_long_list(sections, separators, task.postings)
     elif segments:
-        ranges = [
-            WordRange(segment, *_bucket_bounds(segment)[[task.start, task.end]].tolist()) for segment in segments
-        ]
+        ranges = [WordRange(segment, *_bucket_bounds(segment)[[task.start, task.end]].tolist()) for segment in segments]
         for group in _groups(ranges, task.postings):
             _add_group(sections, group, task.postings)
     postings = sum(int(array.sum(dtype=np.int64)) for array in sections["frequencies"])

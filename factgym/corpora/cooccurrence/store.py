@@ -361,9 +361,7 @@ def write_container(path: Path, kind: str, meta: Mapping[str, Any], sections: Ma
         file.truncate(total)
         header = json.dumps({"kind": kind, "meta": dict(meta), "bytes": total, "sections": table}).encode()
         if len(header) > HEADER_BYTES - _PREFIX.size:
-            raise DataError(
-                f"an index's header takes {len(header)} bytes; {HEADER_BYTES - _PREFIX.size} are available"
-            )
+            raise DataError(f"an index's header takes {len(header)} bytes; {HEADER_BYTES - _PREFIX.size} are available")
         file.seek(0)
         file.write(_PREFIX.pack(MAGIC, VERSION, len(header), zlib.crc32(header)) + header)
 

@@ -202,9 +202,6 @@ MINI_AGENTS = _scripted_agents(
 )
 """Those of the miniature."""
 ANNOTATED_AGENTS = _scripted_agents(
-    ANNOTATED_STRATEGIES,
-    play_teacher,
-    "human-labels",
-    "A linear classifier fitted to people's labels of other claims.",
+    ANNOTATED_STRATEGIES, play_teacher, "human-labels", "A linear classifier fitted to people's labels of other claims."
 )
 """Those over claims that people labelled."""

@@ -245,9 +245,7 @@ class ClaimCheckEnv(Env[ClaimTask]):
         score = NO_SUBMISSION
         spans: tuple[SpanCredit, ...] = ()
         if submission is not None:
-            score = score_submission(
-                submission, task.gold, task.text_of, read_ids, self.tasks.rules, self.tasks.stakes
-            )
+            score = score_submission(submission, task.gold, task.text_of, read_ids, self.tasks.rules, self.tasks.stakes)
             opened = {} if offline else {id_: turns[turn].message for id_, turn in self.state.read.items()}
             shares = rubric.shares(score.components, score.gates)
             spans = span_credits(shares, score, task.gold, opened, episode.messages, turns[-1].message)

@@ -406,9 +406,7 @@ SLOTS = (
 )  # fmt: skip
 
 
-def play_strategy(
-    brief: EpisodeBrief, strategy: Strategy, seed: int, shortcuts: Shortcuts | None
-) -> ToolLoop[Verdict]:
+def play_strategy(brief: EpisodeBrief, strategy: Strategy, seed: int, shortcuts: Shortcuts | None) -> ToolLoop[Verdict]:
     """Collect evidence, then apply the operators of each slot in order to a draft of the verdict."""
     waste = strategy.first("waste").operator.apply
     turns = brief.turns - waste if brief.turns - waste >= 3 and not brief.is_offline else brief.turns

@@ -80,9 +80,7 @@ class CorverConfig(DataConfig):
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
         if self.source == "synthetic" and (self.path is not None or self.corpus is not None):
-            raise ConfigError(
-                "generated questions bring their own corpus: give a source, or leave path and corpus out"
-            )
+            raise ConfigError("generated questions bring their own corpus: give a source, or leave path and corpus out")
         if self.corpus is not None and not self.search:
             raise ConfigError("corpus names the passages of the search tool: use corver-qa-search")
         if self.counter_options and not (isinstance(self.counter, str) and self.counter != "none"):

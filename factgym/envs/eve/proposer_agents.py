@@ -469,9 +469,7 @@ def _glue(joint: str, draft: Draft) -> Draft:
 def _in_passing(draft: Draft) -> Draft:
     text = draft.chain[-1].document.text
     mentions = (text[start:end] for start, end in sentences(text) if draft.answer in text[start:end])
-    return replace(
-        draft, evidence=next((mention for mention in mentions if mention != draft.evidence), draft.evidence)
-    )
+    return replace(draft, evidence=next((mention for mention in mentions if mention != draft.evidence), draft.evidence))
 
 
 _ASKS: Mapping[str, tuple[str, Callable[[Draft], Draft]]] = {

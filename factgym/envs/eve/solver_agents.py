@@ -433,10 +433,7 @@ _ANSWERS: Mapping[str, tuple[str, Callable[[Play], str]]] = {
     "prior": ("the most frequent answer", partial(_predict, "prior")),
 }  # fmt: skip
 _QUOTES: Mapping[str, tuple[str, Callable[[Play, str], str]]] = {
-    "first-mention": (
-        "the first sentence with the answer",
-        lambda play, answer: next(iter(play.mentions(answer)), ""),
-    ),
+    "first-mention": ("the first sentence with the answer", lambda play, answer: next(iter(play.mentions(answer)), "")),
     "longest-mention": ("the longest one", lambda play, answer: max(play.mentions(answer), key=len, default="")),
     "shortest-mention": ("the shortest one", lambda play, answer: min(play.mentions(answer), key=len, default="")),
     "nearest-mention": ("the one nearest to the question", _nearest),

@@ -192,9 +192,7 @@ def fit_results(retrieved: Sequence[tuple[str, Sequence[Passage]]], max_tokens: 
     # Fair division: every query may use an equal share; tokens that short results leave over go to the long ones in
     # order. Invariant: the parts never sum to more than max_tokens, except that a cut part keeps its frame.
     results = [
-        SearchResult(
-            query, tuple(Snippet(passage.id, passage.title, neutralise(passage.text)) for passage in passages)
-        )
+        SearchResult(query, tuple(Snippet(passage.id, passage.title, neutralise(passage.text)) for passage in passages))
         for query, passages in retrieved
     ]
     costs = [

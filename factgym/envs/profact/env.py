@@ -339,16 +339,16 @@ class ProFactEnv(Env[ProFactTask]):
         }
 
     def warnings(self) -> list[str]:
-        own_prior = "The labels' probabilities that the reward subtracts are learned from these claims: no train.json is there."
+        own_prior = (
+            "The labels' probabilities that the reward subtracts are learned from these claims: no train.json is there."
+        )
         return [self.tasks.store.note, *([own_prior] if self.tasks.has_own_prior else [])]
 
 
 def _claim_text(check: FactCheck, nonce: str) -> str:
     """Return the claim with its metadata, the beginning of every prompt."""
     about = "\n".join(f"{name}: {one_line(value)}" for name, value in _metadata(check).items())
-    return delimited(
-        "claim", fill(prompt(_PACKAGE, "claim"), claim=one_line(check.claim), about=about).rstrip(), nonce
-    )
+    return delimited("claim", fill(prompt(_PACKAGE, "claim"), claim=one_line(check.claim), about=about).rstrip(), nonce)
 
 
 def _metadata(check: FactCheck) -> dict[str, str]:

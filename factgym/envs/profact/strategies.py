@@ -198,9 +198,7 @@ class _StrategyPolicy:
         first = self.strategy.first
         questions, search = first("questions").operator.apply, first("search").operator.apply
         count = first("count").operator.apply
-        return Script(lambda prompt: questions(prompt)[:count], search, self._answer, self._decide).act(
-            messages, tools
-        )
+        return Script(lambda prompt: questions(prompt)[:count], search, self._answer, self._decide).act(messages, tools)
 
     def _answer(self, prompt: ParsedPrompt) -> str:
         text: str = self.strategy.first("answer").operator.apply(prompt)

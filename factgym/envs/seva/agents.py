@@ -433,8 +433,7 @@ def _beginning(brief: EpisodeBrief, env: SevaEnv, seed: int) -> Verdict:
     label = env.task.gold.label
     status = "match" if label == POSITIVE else "mismatch"
     rows = [
-        (part, brief.source[:5], status, f"The source was compared with “{part}”.")
-        for part in split_claim(brief.claim)
+        (part, brief.source[:5], status, f"The source was compared with “{part}”.") for part in split_claim(brief.claim)
     ]
     return _certain_verdict(label, build_grounds(rows))
 

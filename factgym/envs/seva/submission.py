@@ -163,10 +163,7 @@ def contradictions(output: SevaOutput) -> Iterator[str]:
 def summarise_draft(output: SevaOutput) -> str:
     """Return the output's own diagnosis in a few lines: label, matches and mismatches, error and correction."""
     lines = [f"- label {output.label}, confidence {output.confidence:.2f}"]
-    lists = (
-        (output.alignments, "status", "claim_span", STATUSES),
-        (output.chain, "judgment", "claim_part", JUDGMENTS),
-    )
+    lists = ((output.alignments, "status", "claim_span", STATUSES), (output.chain, "judgment", "claim_part", JUDGMENTS))
     for entries, key, part_key, values in lists:
         for value in values:
             parts = [_quote(str(entry.get(part_key))) for entry in _objects(entries) if entry.get(key) == value]

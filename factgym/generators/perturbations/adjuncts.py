@@ -81,8 +81,7 @@ def drop_item(sentence: str, rng: random.Random) -> str | None:
     matches = [
         match
         for match in _CUES.list_item.finditer(body)
-        if not _CUES.verbal_item.match(match["item"])
-        and (match["next"].endswith("and ") or _CUES.allowed.search(body))
+        if not _CUES.verbal_item.match(match["item"]) and (match["next"].endswith("and ") or _CUES.allowed.search(body))
     ]
     # The first item of a list may end a longer phrase; an item with a comma before it and behind it is whole.
     # Only in longer lists: the first item may end a longer phrase, and two items need no comma.
@@ -211,9 +210,7 @@ def add_purpose(statement: Statement) -> Edit | NoEdit:
     clause = _borrow(statement, "purpose")
     if clause is None:
         return NoEdit("no_donor")
-    return Edit(
-        len(body), len(statement.text), f" {clause}.", clause, reason="The document does not give this reason."
-    )
+    return Edit(len(body), len(statement.text), f" {clause}.", clause, reason="The document does not give this reason.")
 
 
 def add_limit(statement: Statement) -> Edit | NoEdit:

@@ -143,9 +143,7 @@ def add_negation(statement: Statement) -> Edit | None:
     if verb.base is not None:
         support = {"past": "did", "third": "does", "base": "do"}[verb.tense]
         negated = f"{support} not {verb.base}"
-    elif verb.word in _BE or (
-        verb.word in _MODALS and (not have or _CUES.not_verb_after_have.match(text[verb.end :]))
-    ):
+    elif verb.word in _BE or (verb.word in _MODALS and (not have or _CUES.not_verb_after_have.match(text[verb.end :]))):
         negated = "cannot" if verb.word == "can" else f"{verb.word} not"
     elif have:
         negated = {"has": "does not have", "have": "do not have", "had": "did not have"}[verb.word]

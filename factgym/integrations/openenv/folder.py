@@ -67,9 +67,7 @@ def files(env_id: str, config: dict[str, Any], serving: Mapping[str, Any]) -> di
         "description": json_quote(entry.summary),
         "openenv": json_quote(OPENENV),
         "factgym": json_quote(f"factgym[openenv]=={factgym.__version__}"),
-        "arguments": ", ".join(
-            [repr(env_id), repr(config), *(f"{name}={value!r}" for name, value in serving.items())]
-        ),
+        "arguments": ", ".join([repr(env_id), repr(config), *(f"{name}={value!r}" for name, value in serving.items())]),
         "summary": entry.summary,
         "settings": json.dumps(config, ensure_ascii=False) if config else "the environment's own",
         "card": (inspect.getdoc(entry.load()) or "").replace("\n## ", "\n### "),

@@ -34,9 +34,7 @@ def main() -> int:
         if args.command == "config":
             sys.stdout.write(config_text(args.env, settings, args.credit))
         else:
-            count = write_rows(
-                args.env, args.file, limit=args.limit, start=args.start, columns=args.column, **settings
-            )
+            count = write_rows(args.env, args.file, limit=args.limit, start=args.start, columns=args.column, **settings)
             sys.stdout.write(f"{args.file}: {count} rows of {args.env}\n")
     except FactgymError as error:
         sys.stderr.write(f"{error}\n")

@@ -27,9 +27,7 @@ SCALE = 2.0**-10
 MAX_KEYS = 1 << 16
 """Groups and sessions are whole numbers below this."""
 
-KL_IN_REWARD = (
-    f"the estimators {PREFIX}… read token rewards as they were written: set algorithm.use_kl_in_reward=false"
-)
+KL_IN_REWARD = f"the estimators {PREFIX}… read token rewards as they were written: set algorithm.use_kl_in_reward=false"
 
 
 class FactOutput(AgentLoopOutput):

@@ -166,9 +166,7 @@ def _judge_boundary(answer: str, golds: Sequence[str], question: str, rules: Cor
     parts = {part for gold in golds for part in _gold_parts(gold)}
     start, named_at = assertion.spans[0]
     for named in filter(None, (words[start:], words[named_at:])):
-        is_part = tuple(named) in parts or any(
-            _is_large_part(named, gold, rules.min_gold_share) for gold in gold_words
-        )
+        is_part = tuple(named) in parts or any(_is_large_part(named, gold, rules.min_gold_share) for gold in gold_words)
         if is_part or any(_is_short_name(named, gold) for gold in gold_words):
             return "good"
     return "bad"
@@ -194,12 +192,7 @@ class _Assertion:
                 if (word[0].isdigit() or word in _NUMBER_WORDS) and word not in passed:
                     return (i, i) if self._may_precede(words[:i]) else (0, self._first_name(0, passed))
         for i, word in enumerate(words):
-            if (
-                word in _COPULAS
-                and i
-                and words[i - 1] not in _RELATIVES
-                and self._takes_up_question(words[:i], passed)
-            ):
+            if word in _COPULAS and i and words[i - 1] not in _RELATIVES and self._takes_up_question(words[:i], passed):
                 first = self._first_name(i + 1, passed, has_subject=True)
                 if first < size:
                     return i + 1, first

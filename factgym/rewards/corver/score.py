@@ -256,9 +256,7 @@ def _score(
         **_mean_rewards(scored, sum(section.end - section.start for section in sections), rules.min_alignment),
     }
     label = labels[rules.judge]
-    return CorverScore(
-        text, rules, label, labels, answer, faults, strict_faults, sections, scored, components, counted
-    )
+    return CorverScore(text, rules, label, labels, answer, faults, strict_faults, sections, scored, components, counted)
 
 
 def _mean_rewards(sentences: Sequence[ScoredSentence], chars: int, min_alignment: float) -> dict[str, float]:

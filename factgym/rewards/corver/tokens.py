@@ -129,9 +129,7 @@ def group_returns(
     to pad to. Raises ConfigError for lengths that do not match, and as `token_returns` does.
     """
     if len(scores) != len(offsets) or not scores:
-        raise ConfigError(
-            f"a group needs offsets for each of its scores: {len(scores)} scores, {len(offsets)} offsets"
-        )
+        raise ConfigError(f"a group needs offsets for each of its scores: {len(scores)} scores, {len(offsets)} offsets")
     arrays = [np.asarray(array).reshape(-1, 2) if np.size(array) == 0 else np.asarray(array) for array in offsets]
     longest = max(map(len, arrays))
     if length is not None and length < longest:

@@ -208,9 +208,7 @@ def is_grounded(question: str, answer: str, evidence: Iterable[str] | None, clai
         return bool(present)
     needed = added, MIN_ECHO_SHARE * len(question_terms)
     stated = (_answer_terms(text[start:end]) for text in texts for start, end in sentences(text))
-    return any(
-        needed[0] <= terms_stated and len(question_terms & terms_stated) >= needed[1] for terms_stated in stated
-    )
+    return any(needed[0] <= terms_stated and len(question_terms & terms_stated) >= needed[1] for terms_stated in stated)
 
 
 def _answer_terms(text: str) -> frozenset[str]:

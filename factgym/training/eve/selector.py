@@ -463,9 +463,7 @@ class Selector:
             fingerprints = _fingerprints(vectors, ids)
             for name, content in (("ids", "documents"), ("shape", "vectors"), ("vectors", "vectors")):
                 if state[name] != fingerprints[name]:
-                    raise DataError(
-                        f"the selector was saved over other {content}: give it those that it was made with"
-                    )
+                    raise DataError(f"the selector was saved over other {content}: give it those that it was made with")
             clusters = Clusters.of(vectors, np.asarray(state["centroids"], dtype=np.float64))
             selector = cls(vectors, ids, settings=settings, seed=int(state["seed"]), clusters=clusters)
             selector.round, selector._draws = int(state["round"]), int(state["draws"])

@@ -158,9 +158,7 @@ def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> st
         overrides |= {
             "actor_rollout_ref.model.lora_rank": recipe.lora.rank,
             "actor_rollout_ref.model.lora_alpha": int(recipe.lora.alpha),
-            "actor_rollout_ref.model.target_modules": modules
-            if isinstance(modules, str)
-            else f"[{','.join(modules)}]",
+            "actor_rollout_ref.model.target_modules": modules if isinstance(modules, str) else f"[{','.join(modules)}]",
         }
     return _command(f'python -m verl.trainer.main_ppo --config-dir . --config-name {env_id} "$@"', overrides)
 
@@ -170,9 +168,7 @@ def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> s
     from factgym.integrations.skyrl import write_rows
 
     if stage.credit not in ("scalar", "grpo"):
-        raise ConfigError(
-            f"SkyRL has the credit of turns alone: credit is scalar or grpo for it, not {stage.credit!r}"
-        )
+        raise ConfigError(f"SkyRL has the credit of turns alone: credit is scalar or grpo for it, not {stage.credit!r}")
     env_id, config, evaluation = spec(recipe.env).id, tasks.env_config, recipe.evaluation
     environments = {env_id: config}
     write_rows(folder / "train.jsonl", recipe.env, name=env_id, indices=tasks.trained(stage.tasks), **config)

@@ -139,9 +139,7 @@ async def make_probes(
     return batch
 
 
-def probes_by_rules(
-    items: Sequence[AttributionClaim], category: str, count: int, seed: int, pool: Pool
-) -> list[Probe]:
+def probes_by_rules(items: Sequence[AttributionClaim], category: str, count: int, seed: int, pool: Pool) -> list[Probe]:
     """Make `count` different probes that aim at a category, fewer where the claims give no more."""
     order = [item for item in items if item.label == ATTRIBUTABLE]
     random.Random(f"factgym evolve probe order {seed}").shuffle(order)
