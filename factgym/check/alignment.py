@@ -112,7 +112,9 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
     free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
     first, second = plays(fact, claim), plays(word, clause)
     changes = [_may_change(fact, claim, second, clause), _may_change(word, clause, first, claim)]
-    return free or (all(change is not False for change in changes) and (True in changes or _may_play(fact, first, second)))
+    return free or (
+        all(change is not False for change in changes) and (True in changes or _may_play(fact, first, second))
+    )
 
 
 def _may_play(fact: Word, first: str, second: str) -> bool:
@@ -142,17 +144,18 @@ def same_count(
     if fact.kind != "amount" or word.kind != "amount":
         return True
     if fact.value[0]:
-        measures = [
-            next((other for other in words if other.start == amount.end + 1 and other.lower in _MEASURES), None)
-            for amount, words in ((fact, facts), (word, available))
-        ]
-        return None in measures or matches(*measures)
+        claimed, written = _measure(fact, facts), _measure(word, available)
+        return claimed is None or written is None or matches(claimed, written)
     counted = next((other for other in facts if 0 < other.start - fact.end <= 12 and _is_counted(other)), None)
     near_by = [other for other in available if 0 < other.start - word.end <= 25]
     others = [other for other in takewhile(lambda other: other.role != "verb", near_by) if _is_counted(other)][:2]
     if counted is None and is_rival:
         return sum(other.kind == "amount" and not other.value[0] for other in available) < 2
     return counted is None or not others or any(matches(counted, other) for other in others)
+
+
+def _measure(amount: Word, words: Sequence[Word]) -> Word | None:
+    return next((word for word in words if word.start == amount.end + 1 and word.lower in _MEASURES), None)
 
 
 def _is_counted(word: Word) -> bool:
@@ -170,10 +173,21 @@ def is_taken(fact: Word, word: Word, facts: Sequence[Word], available: Sequence[
         # Of several amounts in a row the one under the header that the claim names.
         elsewhere = [other for other in rivals if other.preposition != word.preposition]
         cell = [other for other in available if other.preposition == word.preposition and not other.value]
-        return bool(elsewhere) and not any(matches(other, header) for other in facts for header in cell)
+        if any(matches(other, header) for other in facts for header in cell):
+            return False
+        return bool(elsewhere) or _names_other_cell(word, facts, available)
     if fact.kind != "amount" or fact.preposition == word.preposition:
         return False
     return any(other.preposition == fact.preposition for other in rivals)
+
+
+def _names_other_cell(word: Word, facts: Sequence[Word], available: Sequence[Word]) -> bool:
+    """Whether a claim names the header of a cell without a value, and not that of a value's cell."""
+    cells: dict[str, list[Word]] = {}
+    for other in available:
+        cells.setdefault(other.preposition, []).append(other)
+    others = [cell for name, cell in cells.items() if name not in ("0", word.preposition)]
+    return any(all(any(matches(fact, header) for fact in facts) for header in cell) for cell in others)
 
 
 def are_apart(source: str, first: Word, second: Word) -> bool:

@@ -132,14 +132,10 @@ def _answer_of(row: Row) -> Answer:
 def checked_answer(answer: Answer, location: str) -> Answer:
     """Return an answer that can be checked. Raises DataError for a text that is too long or has no claim."""
     if len(answer.text) > MAX_TEXT_CHARS:
-        raise DataError(
-            f"{location}: {len(answer.text):,} characters; {MAX_TEXT_CHARS:,} are allowed. Split the text."
-        )
+        raise DataError(f"{location}: {len(answer.text):,} characters; {MAX_TEXT_CHARS:,} are allowed. Split the text.")
     split = split_text(answer.text)
     if len(split) > MAX_SENTENCES:
-        raise DataError(
-            f"{location}: more than {MAX_SENTENCES:,} sentences, the most that is allowed. Split the text."
-        )
+        raise DataError(f"{location}: more than {MAX_SENTENCES:,} sentences, the most that is allowed. Split the text.")
     if all(reason for _, _, reason in split):
         raise DataError(f"{location}: no sentence in it states anything that could be checked.")
     return answer

@@ -95,8 +95,7 @@ def read_calibrations(path: Path | None = None) -> dict[str, Calibration]:
         text = read_text(path)
     name = "calibration.json" if path is None else str(path)
     return {
-        str(agent): _parse(entry, f"{name}, {agent!r:.60}")
-        for agent, entry in (parse_object(text, name) or {}).items()
+        str(agent): _parse(entry, f"{name}, {agent!r:.60}") for agent, entry in (parse_object(text, name) or {}).items()
     }
 
 

@@ -259,9 +259,7 @@ class Checker:
             agent_status=judgement.agent_status,
         )
         if self.agent_name == RULES.name and claim.reason.startswith(CANNOT_JUDGE):
-            return replace(
-                claim, status="cannot_judge", reason=claim.reason.removeprefix(CANNOT_JUDGE), not_carried=""
-            )
+            return replace(claim, status="cannot_judge", reason=claim.reason.removeprefix(CANNOT_JUDGE), not_carried="")
         calibration = self._calibrations.get(self.agent_name)
         if calibration is None or judgement.agent_status is None:
             return claim
@@ -293,9 +291,7 @@ class Judgement:
     agent_status: Status | None
 
 
-def judge(
-    text: str, entries: Sequence[Mapping[str, Any]], read: Collection[str], library: PassageLibrary
-) -> Judgement:
+def judge(text: str, entries: Sequence[Mapping[str, Any]], read: Collection[str], library: PassageLibrary) -> Judgement:
     """Return what holds of the entries of a submission on a claim. read: ids of the passages that were opened."""
     if not entries:
         return Judgement("unsupported", (), text, _NO_VERDICT, None)

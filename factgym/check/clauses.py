@@ -41,7 +41,9 @@ _PARTICIPLE = re.compile(r"(?:ed|en|n|t)$")
 _LIFE = re.compile(
     r"\s*\d{1,2} \w+ \d{4} ?(?:[–—-]|--) ?\d{1,2} \w+ \d{4}\s*|\s*\w+ \d{1,2} ?, \d{4} ?(?:[–—-]|--) ?\w+ \d{1,2} ?, \d{4}\s*"
 )
-_MODAL = frozenset({"can", "could", "will", "would", "may", "might", "must", "shall", "should", "cannot", "do", "does", "did"})
+_MODAL = frozenset(
+    {"can", "could", "will", "would", "may", "might", "must", "shall", "should", "cannot", "do", "does", "did"}
+)
 _UNCHANGED = word_set("unchanged")
 _BE = frozenset({"is", "are", "was", "were", "be", "been", "being"})
 _OF_TIME = frozenset({"before", "after", "since", "until", "as"})
@@ -254,9 +256,7 @@ def _both(text: str, clause: Clause, after: int, cut: Word, *, is_tail: bool) ->
     second = [word for word in clause.words if word.start >= cut.start]
     inherited = clause.inherited
     has_object = any(word.role == "object" and after <= word.start < cut.start for word in clause.words)
-    if cut.lower not in PREPOSITIONS | _TAIL and (
-        is_tail or not has_object
-    ):  # "Yoga is on Mondays, boxing on Fridays"
+    if cut.lower not in PREPOSITIONS | _TAIL and (is_tail or not has_object):  # "Yoga is on Mondays, boxing on Fridays"
         head, inherited = tuple(word for word in head if word.role == "verb"), ()
         is_subject = [word.role == "object" or not word.preposition for word in second]
         second = [replace(word, role="subject") if its else word for word, its in zip(second, is_subject, strict=True)]
@@ -388,7 +388,9 @@ class _Sentence:
 
     def _opens_object(self, index: int) -> bool:
         word = self.words[index] if index < len(self.words) else None
-        return word is not None and (word.lower in DETERMINERS | OF_BOUNDS | {"it", "them", "up"} or word.kind == "amount")
+        return word is not None and (
+            word.lower in DETERMINERS | OF_BOUNDS | {"it", "them", "up"} or word.kind == "amount"
+        )
 
     def _may_be_base_form(self, index: int) -> bool:
         """Whether a word can be the only verb: "Norway beat Denmark"."""
@@ -460,10 +462,7 @@ class _Sentence:
         last = verbs[-1] if verbs else index
         goes_on = self.words[last].lower in AUXILIARIES and (index - last < 2 or is_participle)
         return (
-            has_subject_alone
-            and last < index
-            and not goes_on
-            and self._before(index) not in ("and", "or", "to", "not")
+            has_subject_alone and last < index and not goes_on and self._before(index) not in ("and", "or", "to", "not")
         )
 
     def _relative(self, index: int, has_verb: bool) -> str:
@@ -477,9 +476,7 @@ class _Sentence:
         """Return what a conjunction opens that a verb follows."""
         lower, comma = self.words[index].lower, "," in self.gap(index)
         starts = self.words[index].kind == "name" or lower in DETERMINERS  # ", the old one has been closed"
-        starts = (
-            starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE and ahead - index <= _SUBJECT
-        )
+        starts = starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE and ahead - index <= _SUBJECT
         has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index:ahead])
         if comma and (lower in _NEW_SUBJECT or (starts and self.words[ahead].lower in AUXILIARIES and not has_phrase)):
             return "main"
@@ -489,11 +486,6 @@ class _Sentence:
             return "verb"
         has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index + 1 : ahead])
         return "main" if not has_phrase or comma or lower in ("while", "whereas", "but") else ""
-
-    def _is_closed(self, index: int) -> bool:
-        """Whether a comma and a verb follow a participle after a comma: "the bridge, built by Rossi in 1890, collapsed"."""
-        ahead = next((i for i in range(index + 1, len(self.words)) if "," in self.gap(i)), None)
-        return "," in self.gap(index) and ahead in self.verbs
 
     def _opens_bare_relative(self, index: int) -> bool:
         """Whether a name after a noun is the subject of the next verb: "a player Ann Lee beat"."""
@@ -508,10 +500,11 @@ class _Sentence:
         is_participle = participle in self.verbs and word.lower.endswith(("ed", "en", "ing", "t", "n"))
         if not is_participle or word.lower in AUXILIARIES:
             return ""
-        if not has_verb and not self._is_closed(participle):
-            return ""
-        if "," in self.gap(index):
-            return "verb" if has_verb else "relative"
+        if "," in self.gap(index) and has_verb:
+            return "verb"
+        if not has_verb:  # "the bridge, built by Rossi in 1890, collapsed"
+            ahead = next((i for i in range(participle + 1, len(self.words)) if "," in self.gap(i)), None)
+            return "relative" if "," in self.gap(index) and ahead in self.verbs else ""
         classes = any(
             self.words[i].lower in _BE and i + 1 < len(self.words) and self.words[i + 1].lower in DETERMINERS
             for i in current

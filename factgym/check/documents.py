@@ -184,9 +184,7 @@ class CheckedDocuments:
         quote = passage.text[start:end]
         item = _ITEM.match(quote)
         span = (
-            text.find(quote, passage.text[:start])
-            or text.find(quote)
-            or text.find(quote[item.end() :] if item else "")
+            text.find(quote, passage.text[:start]) or text.find(quote) or text.find(quote[item.end() :] if item else "")
         )
         if span is None:
             line = text.nearest_line(_COLUMN_NAME.sub("", quote)) or text.nearest_line(quote)

@@ -28,7 +28,9 @@ _STATES, _STATED_OF = (
     word_set("state", TABLES["limits"]),
     frozenset({"with", "for", "on", "in", "to", "during", "from"}),
 )
-_DAY = re.compile(r"(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi|work)days?|weekends?|summers?|winters?|spring|autumn|fall")
+_DAY = re.compile(
+    r"(?:mon|tues|wednes|thurs|fri|satur|sun|week|holi|work)days?|weekends?|summers?|winters?|spring|autumn|fall"
+)
 _CIRCUMSTANCES = frozenset({"during", "after", "before", "without", "until"})
 _PERMITS = frozenset({"may", "forbid"})
 _OF_RULES = frozenset({"may", "must", "can", "shall"})

@@ -27,6 +27,8 @@ from factgym.check.words import (
     NEGATIONS,
     PRONOUNS,
     SUBORDINATE,
+    TABLES,
+    UNITS,
     Word,
     lemmas,
     near,
@@ -39,6 +41,18 @@ from factgym.text.sentences import strip_full_stop
 _GENERIC = word_set("generic")
 _ORDER = frozenset({"before", "after", "until", "without", "except", "than", "against"})
 _ROW = re.compile(r"(?:[-*] )?[^:;\n]{1,80}: [^;\n]*(?:; [^:;\n]{1,80}: [^;\n]*)*")
+_UNSAID, _MONEY = (
+    {name: word_set(name, TABLES["unsaid"]) for name in TABLES["unsaid"]},
+    {"usd", "eur", "gbp", "chf", "jpy", "inr", "kr"},
+)
+_DAYS = {
+    f"{day}day"[:n]: f"{day}day" for day in ["mon", "tues", "wednes", "thurs", "fri", "satur", "sun"] for n in (3, 4, 5)
+}
+_HEADER_UNITS = UNITS | {"age": UNITS["year"]}
+_HEADERS = {name: word_set(name, TABLES["headers"]) for name in TABLES["headers"]}
+_FRAGMENT = 8
+"""Words of a list item that is no sentence, at most."""
+_NUMBERED = frozenset({"version", "release", "section", "chapter"})
 _APPOSED = re.compile(r"\s*|\s*[,(–—-]+\s*(?:(?:a|an|the|its|his|her|their|our)\s+)?(?:[\w-]+\s+){0,2}", re.I)
 _FORENAME = re.compile(r"[A-Z][\w.’'-]*\s$")
 _OWNERS = frozenset({"his", "her", "its", "their"})
@@ -177,20 +191,40 @@ def _plain_words(text: str) -> tuple[object, ...]:
 
 def _is_row(text: str) -> bool:
     """Whether a text is a row of a table ("Adult: 5 EUR; Child: 2 EUR"), no sentence with a colon ("She said: no.")."""
-    if not _ROW.fullmatch(text) or re.search(r"[.!?] [A-Z]", text):
+    if re.search(r"[.!?] [A-Z]", text):
         return False
+    if not _ROW.fullmatch(text):  # "250 g red lentils", "Support for Python 3.8."
+        words = words_of(text)
+        is_bare = not any(is_verb(clause, w) or w.lower in LIGHT for clause in clauses_of(text) for w in clause.tokens)
+        return is_bare and len(words) <= _FRAGMENT and sum(word.kind == "name" for word in words) < 2
     roles = {word.role for word in clauses_of(text.partition(":")[0])[0].words}
     return not (roles >= {"subject", "verb"} and re.search(r"[.!?][\"'”’)]*$", text))
 
 
 def _row_clause(text: str) -> Clause:
     """Return the row of a table as a clause without a verb; the "preposition" of a word is the number of its cell."""
-    words = [word for word in words_of(text) if word.is_fact]
-    return Clause(
-        tuple(replace(word, role="row", preposition=str(text.count("; ", 0, word.start))) for word in words),
-        negations=sum(word.lower in NEGATIONS for word in words_of(text)),
-        is_copular=True,
-    )
+    words: list[Word] = []
+    for number, cell in enumerate(re.split(r"(?<=;) ", text)):
+        header = words_of(cell.partition(":")[0])
+        unit = next((_HEADER_UNITS[word.lower] for word in header if word.lower in _HEADER_UNITS), None)
+        offset = text.find(cell, words[-1].end if words else 0)
+        for word in words_of(cell):
+            further = lemmas(_DAYS.get(word.lower, word.lower)) | _HEADERS.get(word.lower, frozenset())
+            placed = replace(
+                word, start=word.start + offset, end=word.end + offset, role="row", preposition=str(number)
+            )
+            if unit and word.kind == "amount" and not word.value[0]:  # "Weight (kg): 12"
+                words.append(replace(placed, value=(unit[0], word.value[1] * unit[1])))
+            words.append(replace(placed, lemmas=word.lemmas | further))
+    facts = tuple(word for word in words if word.is_fact)
+    return Clause(facts, negations=sum(word.lower in NEGATIONS for word in words), is_copular=True)
+
+
+def _unsaid(value: Word) -> frozenset[str]:
+    """Return the verbs that the row of a table leaves unsaid beside a value."""
+    if value.kind == "amount":
+        return _UNSAID["money" if value.value[0] in _MONEY else "amount"]
+    return _UNSAID["time"] if value.kind == "time" else frozenset()
 
 
 def _leans(clause: Clause, text: str) -> str:
@@ -282,7 +316,8 @@ class _Comparison:
             last = self.matched[number - 1].end if number - 1 in self.matched else None
             # Of equals the one beside what the claim's word before it says: "the north gate and the south gate".
             self.matched[number] = min(
-                fitting, key=lambda word: (word in self.matched.values(), abs(word.start - last) if last is not None else 0)
+                fitting,
+                key=lambda word: (word in self.matched.values(), abs(word.start - last) if last is not None else 0),
             )
         elif self._is_named_elsewhere(number, fact, bool(candidates)):
             self.in_context.append(fact)
@@ -316,13 +351,26 @@ class _Comparison:
     def _fits(self, fact: Word, word: Word) -> bool:
         return (
             self._same_role(fact, word)
+            and not self._is_of_other(word)
             and same_count(fact, self.facts, word, self.available)
             and not is_taken(fact, word, self.facts, self.available)
         )
 
+    def _is_of_other(self, value: Word) -> bool:
+        """Whether a row gives a value of something else, in brackets or before them: "29 CHF (deposit 200 CHF)"."""
+        opening, closing = (self.sentence.text.find(mark) for mark in "()")
+        if not self.is_row or not value.value or not 0 <= opening < closing:
+            return False
+        inside = [word for word in self.available if opening < word.start < closing]
+        names = [word for word in inside if not word.value]
+        is_named = all(any(matches(fact, word) for fact in self.facts) for word in names)
+        if value not in inside:
+            return is_named and bool(names) and any(word.kind == value.kind for word in inside)
+        return not is_named
+
     def _is_named_elsewhere(self, number: int, fact: Word, is_here: bool) -> bool:
         """Whether the context says what a fact says: a light verb, a surname, a pronoun's sentence, the title."""
-        if self._is_light(fact) or self._is_forename(number) or self._opens_unnamed(fact):
+        if self._is_light(fact) or self._is_unsaid(fact) or self._is_forename(number) or self._opens_unnamed(fact):
             return True
         if is_here:
             return False
@@ -335,6 +383,14 @@ class _Comparison:
         """Whether the text has a verb that says little more than "is", and the claim one of its synonyms: took, lasted."""
         light = self.clause.function & LIGHT
         return fact.role == "verb" and any(not near(fact.lower).isdisjoint(lemmas(word)) for word in light)
+
+    def _is_unsaid(self, fact: Word) -> bool:
+        """Whether a word says only how a row has a value: "a suit costs 14 euros", "in version 2.3"."""
+        following = self.facts[self.facts.index(fact) + 1 :]
+        if self.is_row and fact.lower in _NUMBERED and following and following[0].value:
+            return True
+        values = [value for value in self.facts if value.value and any(matches(value, word) for word in self.available)]
+        return self.is_row and fact.role == "verb" and any(fact.lemmas & _unsaid(value) for value in values)
 
     def _is_forename(self, number: int) -> bool:
         """Whether a word is a forename before a surname that the text has alone: "Anna Keller", "Keller"."""
@@ -471,7 +527,8 @@ class _Comparison:
             pair = [self.matched[n] for n in (number, number + 1) if n in self.matched]
             if len(pair) < 2 or self.text[first.end : second.start] != " " or first.value or second.value:
                 continue
-            if "verb" not in (first.role, second.role) and are_apart(self.sentence.text, *pair):
+            is_of_row = self.is_row and first.role == "possessive"  # "Ann's age"
+            if "verb" not in (first.role, second.role) and not is_of_row and are_apart(self.sentence.text, *pair):
                 return first
         return None
 

@@ -65,7 +65,7 @@ _TOKEN = re.compile(
     r"|(?P<single>(?<=\bfor )an?(?= (?:year|month|week|day|hour|minute)\b)|(?<=\bwithin )an?(?= (?:year|month|week|day|hour|minute)\b))"
     r"|(?P<ordinal>\d+(?:st|nd|rd|th)\b)"
     rf"|(?P<quantity>(?P<sign>[$€£]) ?(?P<amount>{_FIGURES})(?: ?(?P<scale>million|billion|trillion|thousand|bn|mn|[mk])\b)?"
-    rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b))?"
+    rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b)| ?(?P<behind>[$€£])(?! ?\d))?"
     rf"|(?P<words>\b(?:{_NUMBER_WORDS})\b)(?: ?(?P<percent2>%|per ?cent\b|percent\b))?)"
     r"|(?P<word>(?:it|he|she|that|there|here|what|who|where|how|let)(?=['’]s\b)"
     r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+))",
@@ -267,7 +267,9 @@ def _quantity(text: str, match: re.Match[str]) -> Word:
         amount = float(number_key(figures) if re.search(r"[,\s]|\..*\.", figures) else figures) * _SCALE.get(
             (match["scale"] or match["scale2"] or "").lower(), 1
         )
-        dimension = {"$": "usd", "€": "eur", "£": "gbp"}.get(match["sign"] or "", "share" if match["percent"] else "")
+        dimension = {"$": "usd", "€": "eur", "£": "gbp"}.get(
+            match["sign"] or match["behind"] or "", "share" if match["percent"] else ""
+        )
         if match["figures"] and re.fullmatch(r"1[0-9]{3}|20[0-9]{2}", match[0]):
             return Word(match.start(), match.end(), lower, "year", value=(int(match[0]),), bound=kind_of_bound)
     return Word(match.start(), match.end(), lower, "amount", value=(dimension, amount), bound=kind_of_bound or "")

@@ -142,9 +142,7 @@ def test_every_answer_of_json_lines_keeps_its_id() -> None:
 
 
 def test_highlighted_stretches_are_the_text() -> None:
-    stretches = list(
-        highlight("abcdefgh", [(1, 5, 1, "supported"), (3, 7, 2, "contradicted"), (3, 5, 3, "overclaim")])
-    )
+    stretches = list(highlight("abcdefgh", [(1, 5, 1, "supported"), (3, 7, 2, "contradicted"), (3, 5, 3, "overclaim")]))
     assert [(part.text, part.claims) for part in stretches] == [
         ("a", ()),
         ("bc", (1,)),

@@ -139,3 +139,131 @@ def test_an_opinion_about_a_contract_is_not_judged() -> None:
     )
     claims = check_text("It is the best agreement of all. It was signed in Oslo.", {"a.txt": clause * 4}).claims
     assert [claim.status for claim in claims] == ["cannot_judge", "unsupported"]
+
+
+TABLES_AND_LISTS: list[tuple[str, str, list[str], list[str]]] = [
+    (
+        "people.csv",
+        "name,age,city,weight (kg),employer\nAnn,30,Rome,61,Acme\nBob,40,Oslo,80,Bolt\n",
+        ["Bob lives in Oslo.", "Ann is 30 years old.", "Bob weighs 80 kg.", "Bob works for Bolt.", "Ann's age is 30."],
+        [
+            "Bob lives in Rome.",
+            "Ann is 40 years old.",
+            "Bob weighs 61 kg.",
+            "Bob weighs 80 pounds.",
+            "Bob works for Acme.",
+            "Ann is older than Bob.",
+            "Bob is 80 years old.",
+            "Ann is 61 years old.",
+        ],
+    ),
+    (
+        "document.md",
+        "## 2.3.0 (2024-05-14)\n\n### Added\n- Option `--timeout` for all commands.\n- Support for Windows.\n\n### Removed\n- Support for Python 3.8.\n- The old login page.\n\n## 2.2.1 (2024-03-02)\n\n### Added\n- Dark mode.\n",
+        [
+            "Support for Python 3.8 was removed in version 2.3.0.",
+            "Support for Windows was added in 2.3.0.",
+            "The old login page was removed.",
+        ],
+        [
+            "Support for Python 3.8 was added in version 2.3.0.",
+            "Support for Python 3.8 was removed in version 2.2.1.",
+            "Support for Windows was removed.",
+            "Dark mode was added in version 2.3.0.",
+            "Dark mode was removed.",
+            "The new login page was removed.",
+        ],
+    ),
+    (
+        "document.md",
+        "## Lentil soup (serves 4)\n\n- 250 g red lentils\n- 1 litre of vegetable stock\n- 2 carrots, 1 leek\n- salt to taste\n\n## Bean soup\n\n- 300 g beans\n",
+        ["The lentil soup contains 250 g of red lentils.", "The lentil soup serves 4."],
+        [
+            "The bean soup contains 250 g of red lentils.",
+            "The lentil soup contains 300 g of beans.",
+            "The lentil soup contains 250 g of green lentils.",
+            "The lentil soup needs 2 leeks.",
+            "The lentil soup needs 1 carrot.",
+            "The lentil soup contains 250 kg of red lentils.",
+            "The lentil soup contains no lentils.",
+            "The soup does not contain 250 g of red lentils.",
+            "The lentil soup serves 250.",
+        ],
+    ),
+    (
+        "document.md",
+        "## Staff\n\n- Anna Keller, director\n- Tom Ruiz, cook (since 2019)\n- Letter from Anna to Tom\n",
+        ["Anna Keller is the director.", "Tom Ruiz has been cook since 2019."],
+        [
+            "Tom Ruiz is the director.",
+            "Anna Keller is the cook.",
+            "There is a letter from Tom to Anna.",
+            "Anna Keller has been director since 2019.",
+        ],
+    ),
+    (
+        "document.md",
+        "Invoice 2041\n\nTotal: 120 EUR\nDue: 5 May 2024\nPaid: no\n",
+        [],
+        ["The invoice was paid on 5 May 2024.", "The invoice has been paid.", "The invoice is due on 6 May 2024."],
+    ),
+    (
+        "document.md",
+        "| Item | Wash | Dry-clean |\n| --- | --- | --- |\n| Shirt | 2.80 € | 4.50 € |\n| Suit | – | 14.00 € |\n| Duvet (single) | 16.00 € | 24.00 € |\n| Duvet (double) | 21.00 € | 31.00 € |\n\nExpress service (same day): + 50 %. Not available on Saturdays.",
+        ["Dry-cleaning a suit costs 14.00 €.", "Washing a shirt costs €2.80."],
+        [
+            "Dry-cleaning a shirt costs 14.00 €.",
+            "Washing a suit costs 14.00 €.",
+            "Washing a shirt costs 4.50 €.",
+            "Washing a shirt costs 2.80 dollars.",
+        ],
+    ),
+    (
+        "document.md",
+        "## Hire (per day)\n\n- City bike: 12 CHF\n- E-bike: 29 CHF (deposit 200 CHF)\n- Child seat: 4 CHF, free with an e-bike\n- Helmet: free\n\nWeekly hire costs five times the daily price. Bikes returned after 18:00 are charged for another day. We do not hire out tandems.",
+        [
+            "An e-bike costs 29 CHF per day.",
+            "The deposit for an e-bike is 200 CHF.",
+            "A city bike costs 12 francs a day.",
+        ],
+        [
+            "An e-bike costs 200 CHF.",
+            "The deposit for an e-bike is 29 CHF.",
+            "An e-bike costs 12 CHF.",
+            "An e-bike costs 29 CHF per week.",
+            "An e-bike costs 29 euros.",
+        ],
+    ),
+    (
+        "document.md",
+        "| Stop | Mon–Fri | Sat | Sun |\n| --- | --- | --- | --- |\n| Harbour | 07:10 | 08:40 | – |\n| Town Hall | 07:22 | 08:52 | – |\n| Hospital | 07:35 | 09:05 | 10:15 |\n\nRuns on school days only between Harbour and Town Hall. No service on 25 December.",
+        [],
+        [
+            "On Sundays the bus leaves the Town Hall at 08:52.",
+            "On Saturdays the bus leaves the Town Hall at 07:22.",
+            "On Saturdays the bus leaves the Hospital at 08:52.",
+            "On Sundays the bus leaves the Hospital at 9:05.",
+        ],
+    ),
+    (
+        "document.md",
+        "| Name | Age |\n| --- | --- |\n| Ann | 30 |\n| Bob | 40 |\n",
+        ["Ann is 30 years old."],
+        ["Ann is 40 years old."],
+    ),
+    (
+        "document.md",
+        "Plans:\n\n- Basic: $10/month\n- Pro: $25/month\n",
+        [],
+        ["The Basic plan costs $25 a month.", "The Pro plan costs 25 euros a month."],
+    ),
+    ("document.md", "The ticket costs 5 €.", ["The ticket costs 5 euros."], ["The ticket costs 5 dollars."]),
+]
+"""Documents of rows and fragments: claims that they carry, and others."""
+
+
+@pytest.mark.parametrize(("name", "document", "true", "false"), TABLES_AND_LISTS)
+def test_claims_about_rows_and_fragments(name: str, document: str, true: list[str], false: list[str]) -> None:
+    judged = {claim: check_text(claim, {name: document}).claims[0].status for claim in (*true, *false)}
+    assert {claim: judged[claim] for claim in true} == dict.fromkeys(true, "supported")
+    assert "supported" not in [judged[claim] for claim in false]

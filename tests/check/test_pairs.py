@@ -89,9 +89,7 @@ def test_sentences_of_an_answer_are_judged_or_listed(row: dict[str, object]) -> 
     for sentence in row["sentences"]:  # type: ignore[attr-defined]
         sentence_letters = letters(sentence["text"])
         containing = [
-            status
-            for claim, status in statuses.items()
-            if sentence_letters in claim and sentence_letters not in listed
+            status for claim, status in statuses.items() if sentence_letters in claim and sentence_letters not in listed
         ]
         assert containing or any(sentence_letters in part for part in listed), sentence
         if sentence["label"] != "supported":

@@ -69,7 +69,7 @@ def test_false_claims_are_not_green_and_paraphrases_are(name: str, claims: int, 
     assert true >= recall
 
 
-RELATIVES: dict[str, tuple[list[str], list[str]]] = {
+FORMS: dict[str, tuple[list[str], list[str]]] = {
     "Danielle Cormack (born 26 May 1970) is a stage and screen actress from New Zealand.": (
         [
             "Danielle Cormack was born in May.",
@@ -151,10 +151,7 @@ RELATIVES: dict[str, tuple[list[str], list[str]]] = {
     "In the days of Tom Reed (4 May 1901 – 7 June 1960) trains were slow.": ([], ["Trains were born on 4 May 1901."]),
     "Tom Reed (born 4 May 1901) and Ann Lee are trainers.": ([], ["Ann Lee was born on 4 May 1901."]),
     "Tom Reed and Ann Lee (born 4 May 1901) are trainers.": ([], ["Tom Reed was born on 4 May 1901."]),
-    "Acme (bought by Bolt in 2010) is a shop.": (
-        [],
-        ["Acme bought Bolt in 2010.", "Bolt was bought by Acme in 2010."],
-    ),
+    "Acme (bought by Bolt in 2010) is a shop.": ([], ["Acme bought Bolt in 2010.", "Bolt was bought by Acme in 2010."]),
     "Acme is a shop bought by Bolt and sold by Cox.": (
         [],
         ["Acme was sold by Bolt.", "Acme was bought by Cox.", "Bolt was sold by Cox."],
@@ -190,13 +187,107 @@ RELATIVES: dict[str, tuple[list[str], list[str]]] = {
         ],
         ["Rossi collapsed in 2000.", "The old bridge was built in 2000.", "The old bridge collapsed in 1890."],
     ),
+    "The committee, chaired by Maria Lopez, approved the budget on Tuesday.": (
+        [
+            "Maria Lopez chairs the committee.",
+            "The budget was approved on Tuesday.",
+            "The budget was approved by the committee.",
+        ],
+        ["Maria Lopez approved the budget."],
+    ),
+    "Maria Lopez, the mayor of Porto, opened the new library in May 2019.": (
+        [
+            "Maria Lopez is the mayor of Porto.",
+            "The mayor of Porto opened the new library.",
+            "The new library opened in May 2019.",
+        ],
+        ["Maria Lopez was born in May 2019."],
+    ),
+    "The mayor of Porto, Maria Lopez, opened the new library.": (
+        ["Maria Lopez is the mayor of Porto.", "Maria Lopez opened the new library."],
+        [],
+    ),
+    "The trial included 240 patients, of whom 30 left early.": (
+        ["30 patients left early."],
+        ["240 patients left early."],
+    ),
+    "The trial included 240 patients, 30 of whom left early.": (["30 patients left early."], []),
+    "Sales fell from 40 to 32 million euros in 2020.": (
+        ["Sales were 32 million euros in 2020."],
+        ["Sales rose to 32 million euros in 2020."],
+    ),
+    "The bridge is 300 metres long and 12 metres wide.": (
+        ["The bridge has a length of 300 metres.", "The bridge is 12 metres wide."],
+        ["The bridge is 12 metres long."],
+    ),
+    "Ada Byron wrote the first program in 1843.": (
+        [
+            "The first program was written by Ada Byron.",
+            "In 1843 Ada Byron wrote the first program.",
+            "The author of the first program is Ada Byron.",
+        ],
+        [],
+    ),
+    "The museum's director is Ken Abe.": (
+        ["Ken Abe is the director of the museum.", "Ken Abe directs the museum."],
+        [],
+    ),
+    "Ken Abe has been the director of the museum since 2015.": (
+        ["The museum has been directed by Ken Abe since 2015."],
+        [],
+    ),
+    "Ken Abe, who has led the museum since 2015, is retiring.": (
+        ["Ken Abe has led the museum since 2015.", "Ken Abe is retiring."],
+        [],
+    ),
+    "Both the north gate and the south gate close at dusk.": (["The south gate closes at dusk."], []),
+    "Neither the north gate nor the south gate closes at dusk.": ([], ["The south gate closes at dusk."]),
+    "Tickets cost 12 euros for adults and 6 euros for children.": (
+        ["A child's ticket costs 6 euros."],
+        ["Children pay 12 euros."],
+    ),
+    "Tickets, which cost 12 euros, can be bought at the door.": (
+        ["Tickets cost 12 euros.", "Tickets can be bought at the door."],
+        [],
+    ),
+    "The company employs 400 people.": (["The company has 400 employees."], []),
+    "The company has 400 employees.": (["400 people work for the company."], []),
+    "Visitors must show a passport.": (
+        ["Visitors are required to show a passport.", "A passport must be shown by visitors."],
+        [],
+    ),
+    "Smoking is prohibited in all rooms.": (
+        ["Smoking is not allowed in the rooms.", "You may not smoke in the rooms."],
+        [],
+    ),
+    "The drug reduces blood pressure.": (
+        ["Blood pressure is reduced by the drug.", "The drug lowers blood pressure."],
+        ["Blood pressure reduces the drug."],
+    ),
+    "The storm caused the collapse of the roof.": (
+        ["The collapse of the roof was caused by the storm.", "The roof collapsed because of the storm."],
+        [],
+    ),
+    "After the storm, the school was closed for two days.": (
+        ["The school was closed for two days after the storm."],
+        ["The school closed before the storm."],
+    ),
+    "Only members may vote.": ([], ["Everyone may vote."]),
+    "The library is open every day except Sunday.": ([], ["The library is open on Sunday."]),
+    "The library is open from 9 to 17.": (["The library opens at 9."], ["The library closes at 9."]),
+    "The file is deleted after 30 days.": (["Files are deleted after 30 days."], []),
+    "The film won three awards, including best actor for Lee Park.": (["The film won three awards."], []),
+    "Marie Curie won the Nobel Prize in Physics in 1903 and in Chemistry in 1911.": (
+        ["Marie Curie won the Nobel Prize in Chemistry in 1911."],
+        ["Marie Curie won the Nobel Prize in Physics in 1911."],
+    ),
 }
-"""Sentences with participles, brackets and relative clauses: claims that they carry, and others."""
+"""Sentences with participles, brackets, relative and fronted clauses: claims that they carry, and others."""
 
 
-@pytest.mark.parametrize("document", RELATIVES)
-def test_participles_brackets_and_relative_clauses(document: str) -> None:
-    true, false = RELATIVES[document]
+@pytest.mark.parametrize("document", FORMS)
+def test_claims_in_another_form_of_the_sentence(document: str) -> None:
+    true, false = FORMS[document]
     assert {claim: verdict(document, claim) for claim in true} == dict.fromkeys(true, "supported")
     assert "supported" not in [verdict(document, claim) for claim in false]
 
@@ -506,10 +597,7 @@ def test_languages_are_told_by_their_frequent_words() -> None:
 def test_every_sentence_is_a_claim_or_has_a_reason() -> None:
     text = "# Title\n\nParking allowed. Is it so? 会议在3月9日举行。 Yes.\n\n```\ncode here\n```\n"
     listed = {text[start:end]: reason for start, end, reason in split_text(text)}
-    assert [sentence for sentence, reason in listed.items() if not reason] == [
-        "Parking allowed.",
-        "会议在3月9日举行。",
-    ]
+    assert [sentence for sentence, reason in listed.items() if not reason] == ["Parking allowed.", "会议在3月9日举行。"]
     assert {"heading", "question", "single word", "code"} == set(filter(None, listed.values()))
 
 
