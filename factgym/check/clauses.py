@@ -18,6 +18,7 @@ from factgym.check.words import (
     DEONTIC,
     DETERMINERS,
     FUNCTION,
+    LIGHT,
     OF_BOUNDS,
     PREPOSITION_CLASS,
     PREPOSITIONS,
@@ -116,13 +117,10 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
             written = tuple(_life(event, date) for event, date in zip(("born", "died"), dates, strict=True))
         else:
             written = _clauses(aside, words_of(aside))
-            verbs = [word for clause in written[:1] for word in clause.words if word.role == "verb"]
-            has_verb = [any(word.role == "verb" for word in clause.words) for clause in written]
-            # "(born Anna Lee; May 4, 1941)" has one verb.
-            written = tuple(
-                c if has else replace(c, words=(*verbs, *c.words), tokens=(*verbs, *c.tokens))
-                for c, has in zip(written, has_verb, strict=True)
-            )
+            verbs = [tuple(word for word in clause.words if word.role == "verb") for clause in written]
+            missing = [() if own else verbs[0] for own in verbs]  # "(born Anna Lee; May 4, 1941)" has one verb
+            both = zip(written, missing, strict=True)
+            written = tuple(replace(c, words=more + c.words, tokens=more + c.tokens) for c, more in both)
         asides += (_reduced(replace(clause, relative=True), before) for clause in written)
     return (*clauses, *asides)
 
@@ -136,15 +134,12 @@ def _life(event: str, date: Word) -> Clause:
 def _reduced(clause: Clause, subject: Sequence[Word], *, may_be_active: bool = False) -> Clause:
     """Return a clause with its subject; one that a participle opens is passive where an agent is named, else perhaps."""
     opens = [w for w in clause.tokens if w.lower not in ("and", "but", "also") and not w.lower.endswith("ly")][:1]
-    is_reduced = (
-        bool(opens)
-        and _PARTICIPLE.search(opens[0].lower)
-        and opens[0].start in {w.start for w in clause.words if w.role == "verb"}
-    )
+    verbs = {word.start for word in clause.words if word.role == "verb"}
+    is_reduced = any(_PARTICIPLE.search(w.lower) and (w.lower in LIGHT or w.start in verbs) for w in opens)
     has_agent = any(word.role == "by" for word in clause.words)
     role = "theme" if is_reduced and not has_agent and not may_be_active else "subject"
     inherited = tuple(replace(word, role=role) for word in subject)
-    return replace(clause, inherited=inherited, is_passive=clause.is_passive or bool(is_reduced and has_agent))
+    return replace(clause, inherited=inherited, is_passive=clause.is_passive or (is_reduced and has_agent))
 
 
 def is_too_long(text: str) -> bool:
@@ -243,10 +238,8 @@ def _repeats_a_phrase(clause: Clause, after: int, tokens: Sequence[Word], start:
     first = {word.lower for word in tokens if after <= word.start < cut and word.kind == "function"} & PREPOSITIONS
     shared = (first - {"of"}) & {word.lower for word in tokens[start:] if word.kind == "function"}
     second = [word for word in clause.words if word.start >= cut]
-    if not shared:
-        return False
-    if tokens[start].lower in PREPOSITIONS:
-        return any(word.value for word in second)
+    if not shared or tokens[start].lower in PREPOSITIONS:
+        return bool(shared) and any(word.value for word in second)
     return any(word.value or word.kind == "name" or word.role in ("by", "in") for word in second)
 
 
@@ -461,14 +454,12 @@ class _Sentence:
         is_participle = self.words[index].lower.endswith(("ed", "en", "ing"))
         last = verbs[-1] if verbs else index
         goes_on = self.words[last].lower in AUXILIARIES and (index - last < 2 or is_participle)
-        return (
-            has_subject_alone and last < index and not goes_on and self._before(index) not in ("and", "or", "to", "not")
-        )
+        joins = self._before(index) in ("and", "or", "to", "not")
+        return has_subject_alone and last < index and not goes_on and not joins
 
     def _relative(self, index: int, has_verb: bool) -> str:
         lower = self.words[index].lower
-        is_report = lower == "that" and (not has_verb or self._before(index) in _SPEECH)
-        if lower not in RELATIVE or is_report:
+        if lower not in RELATIVE or (lower == "that" and (not has_verb or self._before(index) in _SPEECH)):
             return ""
         return "relative" if has_verb or "," in self.gap(index) or lower in ("who", "which", "whose") else ""
 
@@ -480,7 +471,8 @@ class _Sentence:
         has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index:ahead])
         if comma and (lower in _NEW_SUBJECT or (starts and self.words[ahead].lower in AUXILIARIES and not has_phrase)):
             return "main"
-        if lower not in _JOINING and not (lower == "so" and comma):
+        is_relative = any(word.lower in RELATIVE for word in self.words[index + 1 : ahead])  # "and American artist who"
+        if is_relative or (lower not in _JOINING and not (lower == "so" and comma)):
             return ""
         if ahead == index + 1 or (ahead == index + 2 and self.words[index + 1].lower in _AFTER_AND):
             return "verb"
@@ -492,7 +484,15 @@ class _Sentence:
         previous, last = self.words[index - 1], index
         while last < len(self.words) and self.words[last].kind == "name" and (last == index or self.gap(last) == " "):
             last += 1
-        return last > index and last in self.verbs and previous.kind == "word" and self.gap(index) == " "
+        is_participle = last in self.verbs and "by" in [word.lower for word in self.words[last + 1 : last + 2]]
+        is_participle |= last in self.verbs and self.words[last].lower.endswith(("en", "wn", "rn"))
+        return (
+            last > index
+            and last in self.verbs
+            and not is_participle
+            and previous.kind == "word"
+            and self.gap(index) == " "
+        )
 
     def _participle(self, index: int, participle: int, current: Sequence[int], *, has_verb: bool) -> str:
         """Return what a participle opens: "is a film directed by …", ", portrayed by …"."""

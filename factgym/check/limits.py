@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from factgym.check.clauses import Clause
-from factgym.check.words import TABLES, Word, word_set, words_of
+from factgym.check.words import LIGHT, TABLES, Word, lemmas, word_set, words_of
 from factgym.datasets.claims import Status
 
 Conflict = tuple[Status, str]
@@ -229,8 +229,13 @@ def _governed(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[C
         is_infinitive = last > 0 and tokens[last].lower == "to"
         before = tokens[last - 1] if is_infinitive else tokens[index - 1]
         is_passive = is_infinitive and last < index - 1 and before.lower not in _ATTAINS  # "asked to be paid"
-        is_governed = (before.start in verbs and (word.lower.endswith("ing") or is_infinitive)) or is_passive
-        if is_governed and word.start in matched and before.start not in matched and before.lower not in stated:
+        is_offered = is_infinitive and before.kind == "word" and before.is_fact  # "refused offers to work"
+        is_governed = before.start in verbs and (word.lower.endswith("ing") or is_infinitive)
+        is_light = is_infinitive and word.lower in LIGHT and any(lemmas(word.lower) & lemmas(other) for other in stated)
+        is_open = (
+            (is_governed or is_passive or is_offered) and before.start not in matched and before.lower not in stated
+        )
+        if is_open and (word.start in matched or is_light):
             yield "overclaim", f"The text says “{before.lower} {word.lower}”."
 
 
