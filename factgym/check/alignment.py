@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from factgym.check.clauses import Clause
-from factgym.check.words import DEMONYMS, TABLES, Word, near, opposites, word_set
+from factgym.check.words import DEMONYMS, TABLES, Clause, Word, near, opposites, word_set
 
 _ERGATIVE, _MEASURES = word_set("ergative"), word_set("measure")
 _STRICT = frozenset(TABLES["prepositions"])
@@ -34,6 +33,8 @@ def matches(fact: Word, word: Word) -> bool:
 def _same_value(fact: Word, word: Word) -> bool:
     if not fact.value or not word.value:
         return False
+    if fact.kind == "decade":
+        return _in_one_decade(fact, word) is True
     if fact.kind == "year" and word.kind == "date":
         return bool(fact.value[0] == word.value[0])
     if fact.kind == word.kind == "date":
@@ -45,6 +46,15 @@ def _same_value(fact: Word, word: Word) -> bool:
     if fact.kind == word.kind == "time":
         return not set(fact.value).isdisjoint(word.value)
     return fact.kind == word.kind and fact.value == word.value
+
+
+def _in_one_decade(first: Word, second: Word) -> bool | None:
+    """Whether two years, dates or decades are of one decade; None where that is not known."""
+    years = [word.value if word.kind == "decade" else (word.value[0] or 0) for word in (first, second)]
+    if not {first.kind, second.kind} <= {"decade", "year", "date"} or 0 in years:
+        return None
+    (century, tens), (other, other_tens) = ((y // 100, y // 10 % 10) if isinstance(y, int) else y for y in years)
+    return bool(tens == other_tens and (century == other or None in (century, other)))
 
 
 def _amount(word: Word) -> tuple[str, float]:
@@ -71,6 +81,8 @@ def excludes(fact: Word, word: Word) -> bool:
     if not fact.value or not word.value:
         return False
     kinds = {fact.kind, word.kind}
+    if "decade" in kinds:
+        return _in_one_decade(fact, word) is False
     dimensions = {str(value.value[0]) for value in (fact, word) if value.kind == "amount"}
     return (len(kinds) == 1 or kinds == {"year", "date"}) and (len(dimensions) < 2 or dimensions == {"time", "months"})
 

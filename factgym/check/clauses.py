@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 
@@ -25,6 +25,7 @@ from factgym.check.words import (
     PRONOUNS,
     RELATIVE,
     SUBORDINATE,
+    Clause,
     Word,
     count_negations,
     is_verb_form,
@@ -54,47 +55,13 @@ _TAIL, _SPEECH = word_set("tail"), word_set("speech")
 _JOINING = frozenset({"and", "but", "or", "while", "whereas", "yet"})
 _NEW_SUBJECT = frozenset({"those", "these", "others", "they", "it", "he", "she", "this"})
 _BEFORE_VERB = frozenset({"they", "we", "you", "i", "who", "which", "that", "to"})
+_ADVERBS = frozenset({"also", "better", "best", "once", "first", "now"})
 _AFTER_AND = frozenset({"then", "also", "later", "still", "not", "to"})
 _MAX_ASIDES = 32
 _SUBJECT = 4
 """Words of a subject that a comma alone parts from the clause before."""
 _WITHIN = 12
 """Words after a conjunction in which the verb of its clause must be."""
-
-
-@dataclass(frozen=True, slots=True)
-class Clause:
-    """A clause.
-
-    words: its facts. inherited: those of the subject that it shares with the clause before. function: its function words.
-    tokens: all of them, in order. narrowed: facts of a relative clause that says of which of its subjects it speaks.
-    predicate: what its subject is, by the clause before. relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
-    before it.
-    """
-
-    words: tuple[Word, ...]
-    inherited: tuple[Word, ...] = ()
-    function: frozenset[str] = frozenset()
-    negations: int = 0
-    is_passive: bool = False
-    is_copular: bool = False
-    tense: str = ""
-    tokens: tuple[Word, ...] = ()
-    narrowed: tuple[Word, ...] = ()
-    predicate: tuple[Word, ...] = ()
-    relative: bool = False
-    apart: bool = False
-    is_aside: bool = False
-
-    @property
-    def opener(self) -> str:
-        """The first word, such as "if"."""
-        return self.tokens[0].lower if self.tokens else ""
-
-    @property
-    def all_words(self) -> frozenset[str]:
-        """The words of the clause and of its shared subject, in lower case."""
-        return self.function | {word.lower for word in (*self.words, *self.inherited) if word.kind != "date"}
 
 
 @lru_cache(maxsize=4096)
@@ -122,7 +89,26 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
             both = zip(written, missing, strict=True)
             written = tuple(replace(c, words=more + c.words, tokens=more + c.tokens) for c, more in both)
         asides += (_reduced(replace(clause, relative=True), before) for clause in written)
-    return (*clauses, *asides)
+    return _with_aliases((*clauses, *asides))
+
+
+def _with_aliases(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
+    """Let what a clause calls its subject be the subject of the others: "Ann Lee, known as Annie, was born in Rome"."""
+    for alias in clauses:
+        lowers = [word.lower for word in alias.tokens]
+        verb = next((word.end for word in alias.tokens if word.lower in ("known", "called", "nicknamed")), -1)
+        prepositions = ("as",) if "known" in lowers else ("",)
+        names = [w for w in alias.words if w.kind == "name" and w.start > verb >= 0 and w.preposition in prepositions]
+        if names and alias.relative and not alias.negations and any(word.kind == "name" for word in alias.inherited):
+            starts = {word.start for word in alias.inherited}
+            called = [[w.role for w in (*clause.inherited, *clause.words) if w.start in starts] for clause in clauses]
+            clauses = [
+                replace(clause, predicate=clause.predicate + tuple(replace(w, role=roles[0]) for w in names))
+                if roles
+                else clause
+                for clause, roles in zip(clauses, called, strict=True)
+            ]
+    return tuple(clauses)
 
 
 def _life(event: str, date: Word) -> Clause:
@@ -133,7 +119,7 @@ def _life(event: str, date: Word) -> Clause:
 
 def _reduced(clause: Clause, subject: Sequence[Word], *, may_be_active: bool = False) -> Clause:
     """Return a clause with its subject; one that a participle opens is passive where an agent is named, else perhaps."""
-    opens = [w for w in clause.tokens if w.lower not in ("and", "but", "also") and not w.lower.endswith("ly")][:1]
+    opens = [w for w in clause.tokens if w.lower not in _ADVERBS | {"and", "but"} and not w.lower.endswith("ly")][:1]
     verbs = {word.start for word in clause.words if word.role == "verb"}
     is_reduced = any(_PARTICIPLE.search(w.lower) and (w.lower in LIGHT or w.start in verbs) for w in opens)
     has_agent = any(word.role == "by" for word in clause.words)
@@ -184,7 +170,8 @@ def _joined(clause: Clause, previous: Clause, opener: str, subject: tuple[Word, 
         relative=opener == "relative" or previous.relative,
         is_passive=clause.is_passive or shares_passive,
     )
-    is_unclear = opener == "verb" and not _JOINING & clause.function and any(w.kind == "name" for w in previous.words)
+    last = next((word.preposition for word in reversed(previous.words) if word.kind == "name"), "from")
+    is_unclear = opener == "verb" and not _JOINING & clause.function and last not in ("from", "in", "at", "near")
     if is_unclear and not any(word.role == "by" for word in clause.words):  # ", born in 1970"
         return replace(joined, inherited=(), predicate=())
     has_own = any(w.role == "subject" and not w.lower.endswith("ly") for w in clause.words) or any(
@@ -197,7 +184,7 @@ def _joined(clause: Clause, previous: Clause, opener: str, subject: tuple[Word, 
         return replace(joined, inherited=tuple(replace(word, role=role) for word in inherited), predicate=())
     if AUXILIARIES & clause.function or RELATIVE & clause.function:
         return replace(joined, inherited=inherited)
-    return _reduced(joined, inherited, may_be_active=opener == "verb")
+    return _reduced(joined, inherited, may_be_active=opener == "verb" and not previous.is_copular)
 
 
 def _antecedent(clause: Clause, subject: tuple[Word, ...]) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
@@ -423,7 +410,8 @@ class _Sentence:
             return "resumed"
         if has_verb and self._opens_bare_relative(index):
             return "relative"
-        participle = index + (self.words[index].lower.endswith("ly") and index + 1 == ahead)  # "formerly managed by"
+        is_adverb = self.words[index].lower.endswith("ly") or self.words[index].lower in _ADVERBS
+        participle = index + (is_adverb and index + 1 == ahead)  # "formerly managed by"
         return (
             self._relative(index, has_verb)
             or (has_verb and self._further(index, ahead, current))
@@ -443,7 +431,8 @@ class _Sentence:
     def _resumes(self, index: int, current: Sequence[int]) -> bool:
         """Whether a verb goes on after a relative clause about its subject: "growers who rotate wheat use less"."""
         first = current[0]
-        is_reduced = first in self.verbs and "," in self.gap(first)
+        opening = [i for i in current[:2] if i in self.verbs and self.words[i].lower not in AUXILIARIES]
+        is_reduced = bool(opening) and "," in self.gap(first)
         opens = self.words[first].lower in ("who", "that", "which", "whose") or is_reduced
         if index not in self.verbs or index == first or not opens or not first:
             return False
@@ -577,7 +566,7 @@ class _Sentence:
         """Whether what a preposition governs ends before a word."""
         if index in self.verbs or ("," in self.gap(index) and main and index < main[-1]):
             return True
-        follows_value = index - 1 in members and self.words[index - 1].kind in ("date", "time", "year")
+        follows_value = index - 1 in members and self.words[index - 1].kind in ("date", "time", "year", "decade")
         return follows_value and self.words[index].lower not in ("and", "or")
 
     def _role(self, index: int, preposition: str, main: Sequence[int], lexical: Sequence[int]) -> str:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from factgym.check.clauses import Clause
-from factgym.check.words import LIGHT, TABLES, Word, lemmas, word_set, words_of
+from factgym.check.words import LIGHT, TABLES, Clause, Word, lemmas, word_set, words_of
 from factgym.datasets.claims import Status
 
 Conflict = tuple[Status, str]

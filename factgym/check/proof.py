@@ -19,7 +19,7 @@ from factgym.baselines.evidence import Evidence, Sentence, Statement
 from factgym.baselines.nli import Prediction
 from factgym.baselines.rules import rules
 from factgym.check.alignment import are_apart, excludes, is_taken, matches, plays, same_count, same_role
-from factgym.check.clauses import Clause, clauses_of
+from factgym.check.clauses import clauses_of
 from factgym.check.limits import DEONTIC, QUANTIFIED, conditions_of, conflicts, parity
 from factgym.check.words import (
     AUXILIARIES,
@@ -29,6 +29,7 @@ from factgym.check.words import (
     SUBORDINATE,
     TABLES,
     UNITS,
+    Clause,
     Word,
     lemmas,
     near,

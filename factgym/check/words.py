@@ -1,4 +1,4 @@
-"""Words of an English sentence for `proof`: lemmas, synonyms and opposites, names, and values with their units."""
+"""Words of an English sentence for `proof`: lemmas, synonyms and opposites, names, values with their units, and clauses."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ _TOKEN = re.compile(
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
     rf"|\b(?:(?P<part>half past|(?:a )?quarter (?:past|to)) )(?P<hour>{_HOURS})\b|\b(?P<sharp>{_HOURS}) o['’]clock\b)"
     r"|(?P<single>(?<=\bfor )an?(?= (?:year|month|week|day|hour|minute)\b)|(?<=\bwithin )an?(?= (?:year|month|week|day|hour|minute)\b))"
+    rf"|(?P<decade>\b(?:1\d|20)\d0['’]?s\b|(?<=\bthe )(?:{'|'.join(f'{name[:-1]}ies' for name in TENS)})\b)"
     r"|(?P<ordinal>\d+(?:st|nd|rd|th)\b)"
     rf"|(?P<quantity>(?P<sign>[$€£]) ?(?P<amount>{_FIGURES})(?: ?(?P<scale>million|billion|trillion|thousand|bn|mn|[mk])\b)?"
     rf"|(?P<figures>(?<![\w.]){_FIGURES})(?:[ -]?(?P<scale2>million|billion|trillion|thousand|hundred|dozen|bn|mn)\b)?(?: ?(?P<percent>%|per ?cent\b|percent\b)| ?(?P<behind>[$€£])(?! ?\d))?"
@@ -71,6 +72,7 @@ _TOKEN = re.compile(
     r"|(?:(?:co|re|non|ex|pre|post|anti|semi|self|un)-)?[^\W\d_]+(?:['’](?!(?:ll|re|ve|d|m)\b)[^\W\d_]+)*|[^\W_]+))",
     re.I,
 )
+_DECADES = [f"{name[:-1]}ies" for name in TENS]
 _COMPOUND, _JOINED = ("time", "months", "length", "mass"), re.compile(r",? (?:and )?|")
 """Dimensions of amounts in several units, "5 ft 11 in", and what may be between these."""
 _SHORT = {"ll": "will", "re": "are", "ve": "have", "d": "would", "m": "am", "s": "is"}
@@ -113,7 +115,7 @@ _DENIES_NOTHING = re.compile(
 class Word:
     """A word, name or value at `text[start:end]`.
 
-    kind: "word", "name", "function", or of a value "date", "time", "year", "rank", "amount". lemmas: base forms. value: of a
+    kind: "word", "name", "function", or of a value "date", "time", "year", "decade", "rank", "amount". lemmas: base forms. value: of a
     value; of a time all minutes since midnight that it may mean, of an amount its dimension and size in the base unit. bound:
     "more", "least", "fewer", "most", "about" or "". role, in a clause: "subject", "object", "verb", "possessive" or a class
     of prepositions. preposition: the one that governs it.
@@ -133,6 +135,41 @@ class Word:
     def is_fact(self) -> bool:
         """Whether a proof needs the word: neither a function word nor one that says little more than "is"."""
         return self.kind != "function"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A clause.
+
+    words: its facts. inherited: those of the subject that it shares with the clause before. function: its function words.
+    tokens: all of them, in order. narrowed: facts of a relative clause that says of which of its subjects it speaks.
+    predicate: what its subject is, by the clause before. relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
+    before it.
+    """
+
+    words: tuple[Word, ...]
+    inherited: tuple[Word, ...] = ()
+    function: frozenset[str] = frozenset()
+    negations: int = 0
+    is_passive: bool = False
+    is_copular: bool = False
+    tense: str = ""
+    tokens: tuple[Word, ...] = ()
+    narrowed: tuple[Word, ...] = ()
+    predicate: tuple[Word, ...] = ()
+    relative: bool = False
+    apart: bool = False
+    is_aside: bool = False
+
+    @property
+    def opener(self) -> str:
+        """The first word, such as "if"."""
+        return self.tokens[0].lower if self.tokens else ""
+
+    @property
+    def all_words(self) -> frozenset[str]:
+        """The words of the clause and of its shared subject, in lower case."""
+        return self.function | {word.lower for word in (*self.words, *self.inherited) if word.kind != "date"}
 
 
 @lru_cache(maxsize=65_536)
@@ -218,6 +255,9 @@ def _parsed(text: str, match: re.Match[str], *, is_first: bool) -> Word:
         hours, minutes, seconds = map(int, match[0].split(":"))
         amount = (3600 * hours + 60 * minutes + seconds) * UNITS["second"][1]
         return Word(match.start(), match.end(), lower, "amount", value=(UNITS["second"][0], amount))
+    if match["decade"]:
+        century, tens = (int(lower[:2]), int(lower[2])) if lower[0].isdigit() else (None, _DECADES.index(lower) + 2)
+        return Word(match.start(), match.end(), lower, "decade", value=(century, tens))
     if match["ordinal"]:
         return Word(match.start(), match.end(), lower, "rank", value=(int(match["ordinal"][:-2]),))
     if match["single"]:

@@ -281,6 +281,36 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
         ["Marie Curie won the Nobel Prize in Chemistry in 1911."],
         ["Marie Curie won the Nobel Prize in Physics in 1911."],
     ),
+    "Paramore is an American rock band from Franklin, Tennessee, formed in 2004.": (
+        ["Paramore was formed in 2004."],
+        [],
+    ),
+    "Acme is a bank led by Ann Lee, based in Rome.": ([], ["Ann Lee is based in Rome."]),
+    "Samuel Clemens (30 November 1835 – 21 April 1910), better known as Mark Twain, was an American writer.": (
+        [
+            "Mark Twain was born on 30 November 1835.",
+            "Mark Twain was an American writer.",
+            "Samuel Clemens is known as Mark Twain.",
+        ],
+        ["Mark Twain died in 1835."],
+    ),
+    "Ann Lee met a man known as Tom Fox, who was born in Rome.": ([], ["Ann Lee was born in Rome."]),
+    "Ann Lee, not known as Tom Fox, was born in Rome.": ([], ["Tom Fox was born in Rome."]),
+    "Ann Lee, who was called by Tom Fox, left Rome.": ([], ["Tom Fox left Rome."]),
+    "Ann Lee, called to court by Tom Fox, left Rome.": ([], ["Tom Fox left Rome."]),
+    "Ann Lee, known for her work with Tom Fox, left Rome.": ([], ["Tom Fox left Rome."]),
+    "Ann Lee, known to Tom Fox, left Rome.": ([], ["Tom Fox left Rome."]),
+    "The band formed in the 1960s.": (
+        ["The band formed in the sixties.", "The band formed in the 1960s."],
+        ["The band formed in 1960.", "The band formed in 1965.", "The band formed in the 1970s."],
+    ),
+    "The band formed in 1965.": (
+        ["The band formed in the 1960s.", "The band formed in the sixties."],
+        ["The band formed in the 1970s.", "The band formed in the seventies."],
+    ),
+    "Ann wants to work for Acme.": ([], ["Ann works for Acme."]),
+    "Ann refused offers to work for Acme.": ([], ["Ann works for Acme."]),
+    "Ann hopes to be based in Rome.": ([], ["Ann is based in Rome."]),
 }
 """Sentences with participles, brackets, relative and fronted clauses: claims that they carry, and others."""
 
