@@ -154,6 +154,11 @@ def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
         gap = text[clauses[-1].tokens[-1].end : start] if clauses and clauses[-1].tokens else ""
         apart, is_aside = re.search(r"[;:.!?]", gap) is not None, "," in gap
         clauses += (replace(part, apart=apart, is_aside=is_aside) for part in _ungapped(text, clause))
+    for number, clause in enumerate(clauses[:-1]):  # "Born in Rome and raised in Oslo, Ann Lee left"
+        has_subject = clause.inherited or any(word.role == "subject" for word in clause.words)
+        if has_subject or clause.function & PRONOUNS or not _PARTICIPLE.search(clause.opener):
+            break
+        clauses[number] = replace(_reduced(clause, subject), is_fronted=True)
     return tuple(clauses)
 
 
@@ -361,9 +366,12 @@ class _Sentence:
         is_base = lower in bases(lower, 1)
         if opens_object and is_base and (not index or self.words[index - 1].kind == "amount"):
             return True  # "Brush the loaf"
-        follows_plural = (
-            before.endswith(("s", "ly")) and not before.endswith(("us", "ss")) and "," not in self.gap(index)
-        )
+        start = index - 1
+        while start > 0 and self.words[start].is_fact and self.gap(start) == " ":
+            start -= 1
+        in_phrase = start >= 0 and self.words[start].lower in ("a", "an")  # "a Canadian sports film"
+        is_plural = before.endswith(("s", "ly")) and not before.endswith(("us", "ss")) and not in_phrase
+        follows_plural = is_plural and "," not in self.gap(index)
         return lower.endswith("s") or before in _BEFORE_VERB or follows_plural
 
     def _opens_object(self, index: int) -> bool:
@@ -458,7 +466,10 @@ class _Sentence:
         starts = self.words[index].kind == "name" or lower in DETERMINERS  # ", the old one has been closed"
         starts = starts and self.words[current[0]].lower not in PREPOSITIONS | SUBORDINATE and ahead - index <= _SUBJECT
         has_phrase = any(word.lower in PREPOSITIONS for word in self.words[index:ahead])
-        if comma and (lower in _NEW_SUBJECT or (starts and self.words[ahead].lower in AUXILIARIES and not has_phrase)):
+        begins = starts or (self.words[index].kind == "word" and lower.endswith("s"))
+        is_fronted = begins and self._is_participle(current[0])  # "Born in Rome, Ann Lee left"
+        is_spliced = starts and self.words[ahead].lower in AUXILIARIES and not has_phrase
+        if comma and (lower in _NEW_SUBJECT or is_spliced or is_fronted):
             return "main"
         is_relative = any(word.lower in RELATIVE for word in self.words[index + 1 : ahead])  # "and American artist who"
         if is_relative or (lower not in _JOINING and not (lower == "so" and comma)):
@@ -483,11 +494,14 @@ class _Sentence:
             and self.gap(index) == " "
         )
 
+    def _is_participle(self, index: int) -> bool:
+        lower = self.words[index].lower
+        return index in self.verbs and lower.endswith(("ed", "en", "ing", "t", "n")) and lower not in AUXILIARIES
+
     def _participle(self, index: int, participle: int, current: Sequence[int], *, has_verb: bool) -> str:
         """Return what a participle opens: "is a film directed by …", ", portrayed by …"."""
-        word, previous = self.words[participle], self.words[index - 1]
-        is_participle = participle in self.verbs and word.lower.endswith(("ed", "en", "ing", "t", "n"))
-        if not is_participle or word.lower in AUXILIARIES:
+        previous = self.words[index - 1]
+        if not self._is_participle(participle):
             return ""
         if "," in self.gap(index) and has_verb:
             return "verb"
@@ -535,8 +549,9 @@ class _Sentence:
             word = self.words[index]
             if self._ends_phrase(index, members, main):
                 preposition = ""
-            if word.lower in _OF_TIME and index == members[0] and main and not self._is_fronted(index, main[0]):
-                continue
+            is_first = word.lower in _OF_TIME and index == members[0] and bool(main)
+            if is_first and not any("," in self.gap(i) for i in range(index + 1, main[0] + 1)):
+                continue  # no "After the storm, the school was closed"
             if word.kind == "function" and word.lower in PREPOSITIONS:
                 following = self.words[index + 1] if index + 1 in members else None
                 governs = following is not None and not re.search(r"[,.;:]", self.gap(index + 1))
@@ -552,10 +567,6 @@ class _Sentence:
                 role = compared or self._role(index, preposition, main, lexical)
                 facts.append(replace(word, role=role, preposition=compared or preposition))
         return facts
-
-    def _is_fronted(self, index: int, verb: int) -> bool:
-        """Whether a comma is before the first verb: "After the storm, the school was closed"."""
-        return any("," in self.gap(i) for i in range(index + 1, verb + 1))
 
     def _compares(self, index: int, members: Sequence[int]) -> bool:
         """Whether a preposition begins what something is compared with: "than in", "as much as in"."""

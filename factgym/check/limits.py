@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from factgym.check.words import LIGHT, TABLES, Clause, Word, lemmas, word_set, words_of
+from factgym.check.words import AUXILIARIES, LIGHT, TABLES, Clause, Word, lemmas, tense_of, word_set, words_of
 from factgym.datasets.claims import Status
 
 Conflict = tuple[Status, str]
@@ -69,9 +69,13 @@ def conditions_of(clauses: Sequence[Clause], number: int) -> frozenset[str]:
     following = clauses[number + 1] if number + 1 < len(clauses) else None
     if following is not None and not following.apart and not following.relative:
         openers.add(following.opener)
-    if number and not clause.apart and not clause.relative:
-        openers.add(clauses[number - 1].opener)
-    return frozenset(openers & (CONDITIONS | _OF_EVENTS))
+    before = clauses[number - 1] if number and not clause.apart and not clause.relative else None
+    openers.add(before.opener if before is not None else "")
+    is_state = before is not None and not any(word.value or word.kind == "name" for word in before.words)
+    fronted = (
+        {before.opener} if before is not None and before.is_fronted and is_state and clause.tense != "past" else set()
+    )
+    return frozenset(openers & (CONDITIONS | _OF_EVENTS)) | fronted  # "Bought online, tickets cost 10 euros"
 
 
 def conflicts(
@@ -92,6 +96,7 @@ def conflicts(
     yield from _dropped(claimed | (stated & (CONDITIONS | _OF_EVENTS)), clause, limits, conditions, source)
     yield from _governed(clause, starts, stated)
     yield from _narrowed(clause, starts, stated, source)
+    yield from _picked(clause, starts, stated, source)
     yield from _tense(claim, clause)
     yield from _reported(clause, starts, stated)
     yield from _stated(clause, starts, source)
@@ -101,6 +106,7 @@ def conflicts(
     yield from _circumstance(clause, starts, source)
 
 
+_PARTICIPLE = re.compile(r"(?:ed|en|ght|lt|nt|wn)$")
 _ATTAINS = frozenset({"come", "came", "comes", "known", "found", "shown", "proved", "proven", "seen", "due", "set"})
 _FORMER = frozenset({"was", "were", "formerly", "once", "previously"})
 
@@ -215,6 +221,23 @@ def _narrowed(clause: Clause, matched: set[int], stated: set[str], source: str) 
         narrows = word.preposition in _NARROWING or word.bound in ("more", "least", "fewer", "most")
         if narrows and word.start < verb and word.start not in matched:
             yield "overclaim", f"The text speaks only of “{source[word.start : word.end]}”."
+
+
+def _picked(clause: Clause, matched: set[int], stated: set[str], source: str) -> Iterator[Conflict]:
+    """Find a participle that picks some of a rule's subjects, and the claim leaves out: "tickets bought online are cheaper"."""
+    verbs = {word.lower for word in clause.words if word.role == "verb"}
+    for index, (first, second) in enumerate(pairwise(clause.tokens), 2):
+        picks = (
+            first.kind == "word"
+            and first.start in matched
+            and second.lower in verbs
+            and _PARTICIPLE.search(second.lower)
+        )
+        rest = [word.lower for word in clause.tokens[index:]]
+        later = next((lower for lower in rest if lower in verbs | LIGHT | AUXILIARIES), "")
+        is_rule = bool(later) and tense_of(rest, later, "") != "past"
+        if picks and is_rule and second.start not in matched and second.lower not in stated:
+            yield "overclaim", f"The text speaks only of those “{source[second.start : second.end]}”."
 
 
 def _governed(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[Conflict]:

@@ -528,8 +528,10 @@ class _Comparison:
             pair = [self.matched[n] for n in (number, number + 1) if n in self.matched]
             if len(pair) < 2 or self.text[first.end : second.start] != " " or first.value or second.value:
                 continue
-            is_of_row = self.is_row and first.role == "possessive"  # "Ann's age"
-            if "verb" not in (first.role, second.role) and not is_of_row and are_apart(self.sentence.text, *pair):
+            is_owner = first.role == "possessive" and (
+                self.is_row or pair[0].preposition in ("for", "of")
+            )  # "Ann's age"
+            if "verb" not in (first.role, second.role) and not is_owner and are_apart(self.sentence.text, *pair):
                 return first
         return None
 

@@ -57,7 +57,7 @@ _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: 
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
 _HOURS = rf"\d{{1,2}}|{'|'.join(ONES[1:13])}"
 _TOKEN = re.compile(
-    rf"(?=[^\W_]|[$€£] ?\d)(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} \d{{4}}\b"
+    rf"(?=[^\W_]|[$€£] ?\d)(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} (?:of )?\d{{4}}\b"
     rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
     r"|(?P<duration>\d{1,3}:\d\d:\d\d\b)"
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
@@ -144,7 +144,7 @@ class Clause:
     words: its facts. inherited: those of the subject that it shares with the clause before. function: its function words.
     tokens: all of them, in order. narrowed: facts of a relative clause that says of which of its subjects it speaks.
     predicate: what its subject is, by the clause before. relative: whether it is about a word of the clause before. apart: whether a full stop or semicolon is
-    before it.
+    before it. is_fronted: whether it is "Born in Rome," before its subject.
     """
 
     words: tuple[Word, ...]
@@ -160,6 +160,7 @@ class Clause:
     relative: bool = False
     apart: bool = False
     is_aside: bool = False
+    is_fronted: bool = False
 
     @property
     def opener(self) -> str:

@@ -311,6 +311,22 @@ FORMS: dict[str, tuple[list[str], list[str]]] = {
     "Ann wants to work for Acme.": ([], ["Ann works for Acme."]),
     "Ann refused offers to work for Acme.": ([], ["Ann works for Acme."]),
     "Ann hopes to be based in Rome.": ([], ["Ann is based in Rome."]),
+    "Bought online, tickets cost 10 euros.": ([], ["Tickets cost 10 euros."]),
+    "Stored in the fridge, the milk keeps for a week.": ([], ["The milk keeps for a week."]),
+    "Goods damaged in transit are replaced.": (["Goods damaged in transit are replaced."], ["Goods are replaced."]),
+    "Employees hired before 2010 get a pension.": (
+        ["Employees hired before 2010 get a pension."],
+        ["Employees get a pension."],
+    ),
+    "Built in 1890, the bridge is 300 metres long.": (
+        ["The bridge is 300 metres long.", "The bridge was built in 1890."],
+        [],
+    ),
+    "The shop bought by Bolt opened in 2010.": (["The shop opened in 2010."], []),
+    "Born in Naples, Renato Balestra comes from a family of architects.": (
+        ["Renato Balestra was born in Naples."],
+        ["Renato Balestra was born in a family of architects.", "Naples comes from a family of architects."],
+    ),
 }
 """Sentences with participles, brackets, relative and fronted clauses: claims that they carry, and others."""
 
