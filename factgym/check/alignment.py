@@ -97,9 +97,10 @@ def plays(word: Word, clause: Clause) -> str:
 
 
 def _may_change(word: Word, clause: Clause, other: str, other_clause: Clause) -> bool | None:
-    """Whether what a verb without an object says of its subject, "the library opened", is said of a word; None elsewhere."""
-    verbs = {lemma for word in clause.words if word.role == "verb" for lemma in word.lemmas}
-    if plays(word, clause) != "agent" or word.role != "subject" or _ERGATIVE.isdisjoint(verbs) or _has_object(clause):
+    """Whether the subject of a verb without an object, "the library opened", can play another part; None elsewhere."""
+    if word.role != "subject" or plays(word, clause) != "agent" or _has_object(clause):
+        return None
+    if _ERGATIVE.isdisjoint(lemma for word in clause.words if word.role == "verb" for lemma in word.lemmas):
         return None
     return True if other == "patient" else False if other == "agent" and _has_object(other_clause) else None
 

@@ -387,7 +387,7 @@ class _Sentence:
         return word.kind == "word" and bool(bases(word.lower, 1)) and follows_noun
 
     def _governs(self, index: int) -> bool:
-        """Whether what follows a word is no noun: "the north gate and the south gate close at dusk"."""
+        """Whether the word after a verb can follow it: of "the north gate and the south gate close at dusk" only "close"."""
         following = self.words[index + 1]
         return following.kind not in ("word", "function") or following.lower in PREPOSITIONS | DETERMINERS
 

@@ -70,12 +70,12 @@ def conditions_of(clauses: Sequence[Clause], number: int) -> frozenset[str]:
     if following is not None and not following.apart and not following.relative:
         openers.add(following.opener)
     before = clauses[number - 1] if number and not clause.apart and not clause.relative else None
-    openers.add(before.opener if before is not None else "")
-    is_state = before is not None and not any(word.value or word.kind == "name" for word in before.words)
-    fronted = (
-        {before.opener} if before is not None and before.is_fronted and is_state and clause.tense != "past" else set()
-    )
-    return frozenset(openers & (CONDITIONS | _OF_EVENTS)) | fronted  # "Bought online, tickets cost 10 euros"
+    if before is not None:
+        openers.add(before.opener)
+        is_state = not any(word.value or word.kind == "name" for word in before.words)
+        if before.is_fronted and is_state and clause.tense != "past":  # "Bought online, tickets cost 10 euros"
+            return frozenset(openers & (CONDITIONS | _OF_EVENTS)) | {before.opener}
+    return frozenset(openers & (CONDITIONS | _OF_EVENTS))
 
 
 def conflicts(

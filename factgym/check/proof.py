@@ -52,7 +52,7 @@ _DAYS = {
 _HEADER_UNITS = UNITS | {"age": UNITS["year"]}
 _HEADERS = {name: word_set(name, TABLES["headers"]) for name in TABLES["headers"]}
 _FRAGMENT = 8
-"""Words of a list item that is no sentence, at most."""
+"""The most words of a list item that is read as a fragment."""
 _NUMBERED = frozenset({"version", "release", "section", "chapter"})
 _APPOSED = re.compile(r"\s*|\s*[,(–—-]+\s*(?:(?:a|an|the|its|his|her|their|our)\s+)?(?:[\w-]+\s+){0,2}", re.I)
 _FORENAME = re.compile(r"[A-Z][\w.’'-]*\s$")
@@ -196,8 +196,9 @@ def _is_row(text: str) -> bool:
         return False
     if not _ROW.fullmatch(text):  # "250 g red lentils", "Support for Python 3.8."
         words = words_of(text)
-        is_bare = not any(is_verb(clause, w) or w.lower in LIGHT for clause in clauses_of(text) for w in clause.tokens)
-        return is_bare and len(words) <= _FRAGMENT and sum(word.kind == "name" for word in words) < 2
+        if len(words) > _FRAGMENT or sum(word.kind == "name" for word in words) > 1:
+            return False
+        return not any(is_verb(clause, w) or w.lower in LIGHT for clause in clauses_of(text) for w in clause.tokens)
     roles = {word.role for word in clauses_of(text.partition(":")[0])[0].words}
     return not (roles >= {"subject", "verb"} and re.search(r"[.!?][\"'”’)]*$", text))
 
@@ -222,7 +223,7 @@ def _row_clause(text: str) -> Clause:
 
 
 def _unsaid(value: Word) -> frozenset[str]:
-    """Return the verbs that the row of a table leaves unsaid beside a value."""
+    """Return the verbs that a row of a table implies by a value: "Suit: 14 EUR" costs."""
     if value.kind == "amount":
         return _UNSAID["money" if value.value[0] in _MONEY else "amount"]
     return _UNSAID["time"] if value.kind == "time" else frozenset()
@@ -315,7 +316,7 @@ class _Comparison:
         fitting = [word for word in candidates if self._fits(fact, word)]
         if fitting:
             last = self.matched[number - 1].end if number - 1 in self.matched else None
-            # Of equals the one beside what the claim's word before it says: "the north gate and the south gate".
+            # Of several matches the nearest to that of the claim's word before: "the north gate and the south gate".
             self.matched[number] = min(
                 fitting,
                 key=lambda word: (word in self.matched.values(), abs(word.start - last) if last is not None else 0),
@@ -387,11 +388,13 @@ class _Comparison:
 
     def _is_unsaid(self, fact: Word) -> bool:
         """Whether a word says only how a row has a value: "a suit costs 14 euros", "in version 2.3"."""
+        if not self.is_row:
+            return False
         following = self.facts[self.facts.index(fact) + 1 :]
-        if self.is_row and fact.lower in _NUMBERED and following and following[0].value:
+        if fact.lower in _NUMBERED and following and following[0].value:
             return True
         values = [value for value in self.facts if value.value and any(matches(value, word) for word in self.available)]
-        return self.is_row and fact.role == "verb" and any(fact.lemmas & _unsaid(value) for value in values)
+        return fact.role == "verb" and any(fact.lemmas & _unsaid(value) for value in values)
 
     def _is_forename(self, number: int) -> bool:
         """Whether a word is a forename before a surname that the text has alone: "Anna Keller", "Keller"."""
