@@ -68,7 +68,7 @@ def split_text(text: str) -> list[tuple[int, int, str]]:
 def _no_claim(sentence: str) -> str:
     if sentence.rstrip(" \"'”’)*_").endswith(("?", "？", "؟")):
         return "question"
-    plain = visible(sentence)[0]
+    plain = visible(sentence[:MAX_CLAIM_CHARS])[0]
     if _REFERENCE.fullmatch(plain):
         return "reference"
     if len(plain) < 300 and _COURTESY.fullmatch(plain):

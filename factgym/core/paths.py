@@ -23,6 +23,7 @@ SHARED_VARIABLE = "FACTGYM_SHARED"
 """Environment variable: set, new transcripts get the permissions that the umask leaves."""
 
 _MAX_CHARS = 160
+_MAX_HOST_CHARS = 253
 _REMEDIES = {
     errno.ENAMETOOLONG: "give a shorter path",
     errno.ELOOP: "its links lead in a circle; name the file itself",
@@ -128,7 +129,7 @@ def is_utf8(text: str) -> bool:
 def is_host(text: str) -> bool:
     """Whether a text can be the name or address of a machine: the resolver raises other errors for anything else."""
     try:
-        return bool(text) and text.isprintable() and bool(text.encode("idna"))
+        return len(text) <= _MAX_HOST_CHARS and text.isprintable() and bool(text.encode("idna"))
     except UnicodeError:
         return False
 

@@ -22,7 +22,7 @@ _VALUE = re.compile(
     r"\b(?:sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|AKIA[A-Z0-9]{16}"
     r"|AIza[\w-]{30,}|gsk_\w{20,}|xai-\w{20,}|nvapi-[\w-]{20,}|pplx-\w{20,}|r8_\w{20,}|xox[abprs]-[\w-]{10,}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)|\bbearer\s+[^\s\"']{8,}"
-    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,8000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
+    r"|-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,8000}+(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?",
     re.IGNORECASE,
 )
 """Keys of OpenAI, Anthropic, Hugging Face, GitHub, GitLab, AWS, Google, Groq, xAI, NVIDIA, Perplexity, Replicate and

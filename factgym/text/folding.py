@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby, pairwise, repeat
 
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufe00-\ufe0f\ufeff]"
@@ -37,9 +37,6 @@ _UNSEEN = re.compile(f"{INVISIBLE.pattern}|{LINE_END_HYPHEN.pattern}")
 """What a reader does not see: soft hyphens and the like, and hyphens at the ends of lines."""
 _SAFE_LENGTH = 1024
 _NOT_SPACE = re.compile(r"\S+")
-_UNCHANGED = r"\x00-\x7f‘’“”–—•§€£"
-_UNCHANGED_RUN = re.compile(f"[{_UNCHANGED}]+(?![^{_UNCHANGED}])")
-"""Characters that are their own NFKC, up to one that a combining mark may follow."""
 
 
 def fold(text: str) -> str:
@@ -53,27 +50,18 @@ def fold_with_offsets(text: str) -> tuple[str, list[int]]:
     The list has one entry more than the folded text: the end of the last character that counts. Characters that
     normalise together (a letter and its accent, a ligature) share the offset of the first.
     """
-    # Invariant: offsets[i] is the source of folded[i]. `gap` is the offset at which white space began, -1 where none is
-    # pending: it becomes one space before the next character, and none at the ends.
-    folded: list[str] = []
+    normalised, sources = _normalised(text)
     offsets: list[int] = []
-    gap = end = 0
-    for start, stop, piece, is_run in _units(text):
-        position = 0
-        for word in _NOT_SPACE.finditer(piece):
-            if word.start() > position and gap < 0:
-                gap = start + (position if is_run else 0)
-            if gap >= 0 and folded:
-                folded.append(" ")
-                offsets.append(gap)
-            folded.append(word[0])
-            position = word.end()
-            offsets += range(start + word.start(), start + position) if is_run else [start] * len(word[0])
-            gap, end = -1, start + position if is_run else stop
-        if position < len(piece) and gap < 0:
-            gap = start + (position if is_run else 0)
-    offsets.append(end)
-    return "".join(folded), offsets
+    end = 0
+    for word in _NOT_SPACE.finditer(normalised):
+        if offsets:
+            offsets.append(sources[end])
+        end = word.end()
+        offsets += sources[word.start() : end]
+    while 0 < end < len(normalised) and sources[end] == sources[end - 1]:
+        end += 1
+    offsets.append(sources[end] if offsets else 0)
+    return " ".join(normalised.split()), offsets
 
 
 def plain_marks(text: str) -> str:
@@ -82,6 +70,10 @@ def plain_marks(text: str) -> str:
         for mark, plain in _PLAIN_MARKS:  # a tenth of the time of `translate`
             text = text.replace(mark, plain)
     return text
+
+
+_fold_quote = lru_cache(maxsize=16)(fold)
+"""A quote is looked for in one passage after another."""
 
 
 @lru_cache(maxsize=4096)
@@ -102,7 +94,7 @@ def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) ->
     if at >= 0 and _fold_source(text) == text and quote and quote[0] != " " != quote[-1]:
         return at, at + len(quote)
     part = text[start:end]
-    located = find_folded(fold(quote), part)
+    located = find_folded(_fold_quote(quote), part)
     if located is None and (_UNSEEN.search(part) or _UNSEEN.search(quote)):
         unseen = {position for match in _UNSEEN.finditer(part) for position in range(*match.span())}
         seen = [position for position in range(len(part)) if position not in unseen]
@@ -137,7 +129,8 @@ def nfkc(text: str) -> str:
 
 def _sort_marks(run: re.Match[str]) -> str:
     """Decompose a run into canonical order, which every normal form treats as the run itself."""
-    marks = "".join(unicodedata.normalize("NFKD", char) for char in run.group())
+    decomposed = {char: unicodedata.normalize("NFKD", char) for char in set(run[0])}
+    marks = "".join([decomposed[char] for char in run[0]])
     parts: list[str] = []
     for is_mark, group in groupby(marks, key=lambda char: unicodedata.combining(char) > 0):
         chars = list(group)
@@ -145,22 +138,24 @@ def _sort_marks(run: re.Match[str]) -> str:
     return "".join(parts)
 
 
-def _units(text: str) -> Iterator[tuple[int, int, str, bool]]:
-    """Yield `(start, end, normalised, unchanged)`: runs of unchanged characters, each a unit, and single units.
+def _normalised(text: str, unchanged: str = "") -> tuple[str, Sequence[int]]:
+    """Return NFKC, but for the characters of `unchanged`, with the offset in `text` of each character's source and an end offset.
 
-    A unit is a shortest span that normalises independently of its neighbours.
+    It is normalised in units: shortest spans that normalise independently of their neighbours. All characters of a unit have the
+    offset of its first.
     """
-    start = 0
-    while start < len(text):
-        if run := _UNCHANGED_RUN.match(text, start):
-            stop = run.end()
-            yield start, stop, run[0], True
-        else:
-            stop = start + 1
-            while stop < len(text) and not (text[stop] < "\x80" or _starts_unit(text[stop])):
-                stop += 1
-            yield start, stop, nfkc(text[start:stop]), False
-        start = stop
+    joined = {char for char in set(text) if char >= "\x80" and not _starts_unit(char)}
+    if not joined and unicodedata.is_normalized("NFKC", text):
+        return text, range(len(text) + 1)
+    starts: Sequence[int] = range(len(text))
+    units: Sequence[str] = text
+    if joined:
+        starts = [start for start, char in enumerate(text) if not start or char not in joined]
+        units = [text[start:end] for start, end in pairwise([*starts, len(text)])]
+    forms = {unit: unit if unit in unchanged else nfkc(unit) for unit in set(units)}
+    pieces = [forms[unit] for unit in units]
+    sources = chain.from_iterable(map(repeat, starts, map(len, pieces)))
+    return "".join(pieces), [*sources, len(text)]
 
 
 @lru_cache(maxsize=4096)
@@ -214,10 +209,9 @@ def _keep(text: str, start: int, end: int, pieces: list[str], offsets: list[int]
         pieces.append(text[start:end])
         offsets += range(start, end)
         return
-    for first, last, folded, is_run in _units(text[start:end]):
-        piece = text[start + first : start + last]
-        pieces.append(piece if piece in "²³¹" else folded)
-        offsets += range(start + first, start + last) if is_run else [start + first] * len(pieces[-1])
+    piece, sources = _normalised(text[start:end], "²³¹")
+    pieces.append(piece)
+    offsets += [start + source for source in sources[:-1]]
 
 
 def source_range(offsets: tuple[int, ...], start: int, end: int) -> tuple[int, int]:

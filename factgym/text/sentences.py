@@ -15,8 +15,8 @@ from math import inf
 from factgym.text.words import words_in
 
 _ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+")
-_SPACE = re.compile(r"\s+")
-_OPENING = re.compile(r"[\"'“‘«(\[*_]*+")
+_GAP = re.compile(r"\s++[\"'“‘«(\[*_]*+")
+"""White space behind a sentence, and what may open the next one."""
 _LETTERS = re.compile(r"[^\W\d_]{1,16}")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _BULLETS = re.compile(r"\s*+(?:[-*+•‣◦▪●·–—>#|]++\s++)*+")
@@ -61,10 +61,16 @@ def sentences(text: str, limit: float = inf) -> list[tuple[int, int]]:
     ranges = []
     for start, end in _blocks(text):
         for first, last in _split_block(text, start, end):
-            if _LETTER_OR_DIGIT.search(text, first, last):
-                lead = _BULLETS.match(text, first, last)
-                first = lead.end() if lead else first
-                ranges.append((first, first + len(text[first:last].rstrip())))
+            if content := _LETTER_OR_DIGIT.search(text, first, last):
+                lead = text[first : content.start()]
+                if lead and not lead.isspace():
+                    bullets = _BULLETS.match(text, first, last)
+                    first = bullets.end() if bullets else first
+                else:
+                    first = content.start()
+                if text[last - 1].isspace():
+                    last = first + len(text[first:last].rstrip())
+                ranges.append((first, last))
                 if len(ranges) >= limit:
                     return ranges
     return ranges
@@ -110,46 +116,46 @@ def _continues(line: str, following: str) -> bool:
 def _split_block(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for mark in _ENDS.finditer(text, start, end):
         if _is_end(text, start, mark, end):
-            yield start, mark.end()
-            start = mark.end()
+            yield start, (start := mark.end())
     yield start, end
 
 
 def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     """Whether the punctuation `mark` closes the sentence that began at `start`."""
-    # From the certain cases to the doubtful ones: the end of the block and unambiguous marks; no white space behind or a
-    # dotted leader; a lower-case continuation; "!", "?" and "…"; at last the word before a single full stop.
-    marks = mark.group()
-    if mark.end() == end or marks[0] in "。！？" or (marks == "." and _is_plain_end(text, start, mark.start())):
+    # From the certain cases to the doubtful ones: the end of the block and unambiguous marks; a plain word before a full
+    # stop; no white space behind or a dotted leader; a lower-case continuation; "!", "?" and "…"; at last the word before a
+    # single full stop.
+    first, last = mark.span()
+    marks = text[first:last]
+    if last == end or marks[0] in "。！？":
         return True
-    gap = _SPACE.match(text, mark.end(), end)
-    if not gap or _LEADER.match(marks):
+    before = text[start if start > first - _LOOK_BACK else first - _LOOK_BACK : first]
+    word = before.rpartition(" ")[2]
+    if len(word) > 3 and marks == "." and _is_plain(word) and text[last : last + 2].istitle() and text[last] == " ":
+        return True
+    gap = _GAP.match(text, last, end)
+    if not gap or (len(marks) > 4 and _LEADER.match(marks)):
         return False
-    opening = _OPENING.match(text, gap.end(), end)
-    at = opening.end() if opening else gap.end()
+    at = gap.end()
     if at >= end:
         return True
-    if text[at].islower():
+    following = text[at]
+    if following.islower():
         return False
     if marks[0] != "." or marks[1:2] == ".":
         return True
-    before = text[max(start, mark.start() - _LOOK_BACK) : mark.start()]
     if not before or before[-1].isspace():
         return True
     word = before.split()[-1].lstrip("(\"'“‘[*_")
-    number_start = mark.start() - len(word)
+    number_start = first - len(word)
     opens_sentence = number_start - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, number_start)
-    if _LIST_NUMBER.fullmatch(word) and opens_sentence:
+    if opens_sentence and _LIST_NUMBER.fullmatch(word):
         return False
-    return _ends_with(word + ".", text[at], _word(text, at))
+    return _ends_with(word + ".", following, _word(text, at))
 
 
-def _is_plain_end(text: str, start: int, stop: int) -> bool:
-    """Whether the end is the common case, decided quickly: a plain word, a full stop, a space, a capital."""
-    if not text[stop + 1 : stop + 3].istitle() or text[stop + 1] != " ":
-        return False
-    word = text[max(start, stop - _LOOK_BACK) : stop].rpartition(" ")[2]
-    return len(word) > 3 and word.isalpha() and word.islower() and word not in _ABBREVIATIONS
+def _is_plain(word: str) -> bool:
+    return word.isalpha() and word.islower() and word not in _ABBREVIATIONS
 
 
 def _word(text: str, at: int) -> str:
@@ -161,13 +167,14 @@ def _ends_with(last: str, following: str, following_word: str) -> bool:
     """Whether a sentence may end in the word `last` (with its full stop) when `following` is the next character."""
     word = last.rstrip("\"'”’»)]*_").removesuffix(".").rpartition("-")[2]
     lowered = word.lower()
-    if lowered in _NEVER_LAST:
-        return False
-    if lowered in _BEFORE_NUMBER:
-        return not (following.isdigit() or following in "§#(" or _ROMAN.fullmatch(following_word))
-    if lowered in _MAY_END or _ACRONYM.fullmatch(word):
-        return following_word.lower() in _STARTERS
-    return True
+    if lowered in _ABBREVIATIONS:
+        if lowered in _NEVER_LAST:
+            return False
+        if lowered in _BEFORE_NUMBER:
+            return not (following.isdigit() or following in "§#(" or _ROMAN.fullmatch(following_word))
+    elif (len(word) > 1 and "." not in word) or not _ACRONYM.fullmatch(word):
+        return True
+    return following_word.lower() in _STARTERS
 
 
 def strip_full_stop(text: str) -> str:

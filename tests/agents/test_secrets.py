@@ -75,6 +75,9 @@ def test_the_value_of_a_key_decides_where_its_name_does_not():
     assert redact_text("https://user:hunter2@host/v1") == f"https://{REDACTED}@host/v1"
     pem = "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\n-----END RSA PRIVATE KEY-----"
     assert redact_text(f"a {pem} b") == f"a {REDACTED} b"
+    cut_off = "-----BEGIN PRIVATE KEY-----\n" + "MIIa" * 3_000
+    assert "MIIa" * 1_001 not in redact_text(cut_off)
+    assert redact_text(f"{pem[:38]}-----BEGIN") == f"{REDACTED}-----BEGIN"
 
 
 settings = st.recursive(

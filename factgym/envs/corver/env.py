@@ -139,6 +139,8 @@ def completion_credits(
     """
     spans = []
     for scored, value in zip(score.sentences, sentence_returns(score.sentences, rubric), strict=True):
+        if not value:
+            continue
         start, end = scored.sentence.start, scored.sentence.end
         span_start, span_end = (min(max(offset - shift, 0), length) for offset in (start, end))
         spans.append(SpanCredit(message, span_start, span_end, float(value) * ((end - start) / score.chars)))

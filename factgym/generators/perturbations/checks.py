@@ -78,7 +78,12 @@ def _article_agrees(text: str, match: re.Match[str]) -> bool:
     """Whether "a" or "an" agrees with the next word, as far as the spelling shows its sound."""
     article, word = match[1], match[2]
     start = match.start()
-    if article == "A" and start and text[start - 1] != "\n" and text[:start].rstrip()[-1:] not in ".?!":
+    if (
+        article == "A"
+        and start
+        and text[start - 1] != "\n"
+        and text[max(0, start - 64) : start].rstrip()[-1:] not in ".?!"
+    ):
         return True  # A letter or a grade inside a sentence.
     if word[0].isdigit():
         vowel = _CUES.vowel_digits.match(word) is not None
