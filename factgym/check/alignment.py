@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
-from factgym.check.words import DEMONYMS, TABLES, Clause, Word, near, opposites, word_set
+from factgym.check.words import DEMONYMS, DETERMINERS, TABLES, Clause, Word, near, opposites, word_set
+from factgym.text.wordnet import bases
 
 _ERGATIVE, _MEASURES = word_set("ergative"), word_set("measure")
+_GROUPS, _ATTRIBUTES, _CLASSES = word_set("group"), word_set("attribute"), word_set("class")
+_PORTIONS = word_set("portion")
+_PARTICLES = frozenset({"up", "off", "out", "away", "down", "back"})
+_PLACES = frozenset({"in", "at", "on", "inside", "within"})
 _STRICT = frozenset(TABLES["prepositions"])
 _OF_TIMES = frozenset({"before", "after", "until", "from", "to", "except", "without", "outside"})
 _NEAR_THEMES = frozenset({"agent", "patient", "in", "possessive", "verb", "with"})
@@ -122,12 +127,88 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
         return fact.role in ("whose", "possessive") or fact.preposition == "of"
     if fact.role == "verb" and word.role == "object" and clause.is_copular and not claim.is_passive:
         return False  # "Acme listed a company": "Acme is a listed company"
+    if fact.role == "verb" and _particle(fact, claim) != _particle(word, clause):
+        return False  # "Ann gave up the title": "Ann gave the title"
+    if claim.is_copular and clause.is_copular and word.role == "to" and fact.preposition in _PLACES:
+        return False  # "the shop is next to the bank"
     free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
     first, second = plays(fact, claim), plays(word, clause)
     changes = [_may_change(fact, claim, second, clause), _may_change(word, clause, first, claim)]
     return free or (
         all(change is not False for change in changes) and (True in changes or _may_play(fact, first, second))
     )
+
+
+def drops_head(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
+    """Whether the claim says of a word what the text says of another one, which the word only describes.
+
+    "The wife of the mayor left", "the mayor's wife left" or "the school bus crashed" say nothing of mayor or school.
+    """
+    if fact.value or word.value or fact.role == "verb" or word.role in ("row", "whose"):
+        return False
+    facts, line = (sorted((*c.inherited, *c.words), key=lambda word: word.start) for c in (claim, clause))
+    if any(other.start == fact.end + 1 and other.role == fact.role for other in facts):
+        return False  # it describes another one in the claim, too
+    following = next((other for other in line if other.start == word.end + 1), None)
+    if following and _is_dropped(following, facts) and _is_thing(fact, claim) and _is_noun(following, word):
+        return following.lower not in _CLASSES or not (clause.is_copular or word.kind == "name")
+    if word.preposition in ("", "as") or (word.preposition == fact.preposition != "of"):
+        return False
+    tokens = [token for token in clause.tokens if token.start <= word.start]
+    opening = next((n for n, t in reversed([*enumerate(tokens)]) if t.lower == word.preposition), None)
+    if opening is None:  # of a clause before
+        heads = [other for other in line if other.start < word.start and other.preposition != word.preposition]
+        return bool(heads) and (word.preposition == "of" or not fact.preposition) and _is_dropped(heads[-1], facts)
+    if any(second.start > first.end + 1 for first, second in pairwise(tokens[opening:])):
+        return False
+    if word.preposition != "of" and fact.preposition:
+        return False
+    before = tokens[opening - 1] if opening else None
+    if before is None or before.end + 1 < tokens[opening].start:
+        return fact.role == "subject" != word.role and not any(w.start < tokens[opening].start for w in line)
+    if word.preposition == "of" and (is_amount(before) or before.lower in _PORTIONS):
+        is_one = before.lower == "one" and not fact.lower.endswith("s")  # "one of the players"
+        return not is_one and not any(matches(token, before) or token.lower == before.lower for token in claim.tokens)
+    head = next((other for other in line if other.start == before.start), None)
+    is_part = word.preposition == "of" and before.lower in (_GROUPS | _ATTRIBUTES if clause.is_copular else _GROUPS)
+    return head is not None and _is_dropped(head, facts) and not is_part
+
+
+def _is_dropped(head: Word, facts: Sequence[Word]) -> bool:
+    stems = {lemma.rstrip("e") for fact in facts if fact.role == "verb" for lemma in fact.lemmas}
+    is_act = any(len(stem) > 3 and head.lower.startswith(stem) for stem in stems)  # "the director" of who directs
+    is_said = any(fact.lemmas & head.lemmas or (fact.role != "verb" and matches(fact, head)) for fact in facts)
+    return not (head.value or head.role == "verb" or is_act or is_said)
+
+
+def is_amount(word: Word) -> bool:
+    """Whether a word is a bare number."""
+    return word.kind == "amount" and not word.value[0]
+
+
+def _particle(verb: Word, clause: Clause) -> str:
+    following = [token.lower for token in clause.tokens if token.start > verb.end]
+    return (
+        following[0]
+        if verb.role == "verb" and following[:1] and following[0] in _PARTICLES and following[1:2] != ["to"]
+        else ""
+    )
+
+
+def _is_thing(fact: Word, claim: Clause) -> bool:
+    """Whether a word is a noun: after "is" one with an article, or a plural."""
+    if not claim.is_copular or fact.role != "object":
+        return True
+    before = [token for token in claim.tokens if token.start < fact.start]
+    while before and before[-1].is_fact:
+        before.pop()
+    is_noun = bool(bases(fact.lower, 0)) and not bases(fact.lower, 2)
+    return is_noun and ((bool(before) and before[-1].lower in DETERMINERS) or fact.lower.endswith("s"))
+
+
+def _is_noun(word: Word, before: Word) -> bool:
+    is_noun = word.kind == "word" and len(word.lower) > 2 and bool(bases(word.lower, 0)) and not bases(word.lower, 3)
+    return is_noun or before.role == "possessive"
 
 
 def _may_play(fact: Word, first: str, second: str) -> bool:

@@ -31,6 +31,7 @@ from factgym.check.words import (
     is_verb_form,
     lemmas,
     tense_of,
+    with_aliases,
     word_set,
     words_of,
 )
@@ -89,26 +90,7 @@ def clauses_of(text: str) -> tuple[Clause, ...]:
             both = zip(written, missing, strict=True)
             written = tuple(replace(c, words=more + c.words, tokens=more + c.tokens) for c, more in both)
         asides += (_reduced(replace(clause, relative=True), before) for clause in written)
-    return _with_aliases((*clauses, *asides))
-
-
-def _with_aliases(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
-    """Let what a clause calls its subject be the subject of the others: "Ann Lee, known as Annie, was born in Rome"."""
-    for alias in clauses:
-        lowers = [word.lower for word in alias.tokens]
-        verb = next((word.end for word in alias.tokens if word.lower in ("known", "called", "nicknamed")), -1)
-        prepositions = ("as",) if "known" in lowers else ("",)
-        names = [w for w in alias.words if w.kind == "name" and w.start > verb >= 0 and w.preposition in prepositions]
-        if names and alias.relative and not alias.negations and any(word.kind == "name" for word in alias.inherited):
-            starts = {word.start for word in alias.inherited}
-            called = [[w.role for w in (*clause.inherited, *clause.words) if w.start in starts] for clause in clauses]
-            clauses = [
-                replace(clause, predicate=clause.predicate + tuple(replace(w, role=roles[0]) for w in names))
-                if roles
-                else clause
-                for clause, roles in zip(clauses, called, strict=True)
-            ]
-    return tuple(clauses)
+    return with_aliases((*clauses, *asides))
 
 
 def _life(event: str, date: Word) -> Clause:
@@ -137,7 +119,7 @@ def is_too_long(text: str) -> bool:
 def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
     clauses: list[Clause] = []
     subject: tuple[Word, ...] = ()
-    sentence = _Sentence(text, words)
+    first, sentence = subject, _Sentence(text, words)
     for members, opener in sentence.groups():
         clause = sentence.clause(members)
         if opener == "resumed":
@@ -149,7 +131,7 @@ def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
             clause = _joined(clause, clauses[-1], opener, subject)
         else:
             own = tuple(word for word in clause.words if word.role == "subject" and not word.lower.endswith("ly"))
-            subject = own or subject
+            subject, first = own or subject, first or own
         start = clause.tokens[0].start if clause.tokens else 0
         gap = text[clauses[-1].tokens[-1].end : start] if clauses and clauses[-1].tokens else ""
         apart, is_aside = re.search(r"[;:.!?]", gap) is not None, "," in gap
@@ -158,7 +140,7 @@ def _clauses(text: str, words: tuple[Word, ...]) -> tuple[Clause, ...]:
         has_subject = clause.inherited or any(word.role == "subject" for word in clause.words)
         if has_subject or clause.function & PRONOUNS or not _PARTICIPLE.search(clause.opener):
             break
-        clauses[number] = replace(_reduced(clause, subject), is_fronted=True)
+        clauses[number] = replace(_reduced(clause, first), is_fronted=True)
     return tuple(clauses)
 
 
@@ -288,6 +270,9 @@ class _Sentence:
                 may_be_plural = word.lower.endswith("s") and (has_verb or not index or after_comma or is_listed)
                 likely |= set() if may_be_plural else {index}
             has_verb = has_verb or index in certain or index in likely
+        if 0 in certain and len(self.words) > 1 and self.words[1].kind == "name":  # "United Airlines is"
+            following = min(certain - {0}, default=0)
+            certain -= {0} if following and not any("," in self.gap(i) for i in range(1, following + 1)) else set()
         if not certain and not likely:
             possible = [i for i in range(1, len(self.words) - 1) if self._may_be_base_form(i)]
             return frozenset([*filter(self._governs, possible), *possible][:1])
@@ -343,22 +328,23 @@ class _Sentence:
             or self.gap(index + 1) != " "
         ):
             return False
+        start = self._phrase_start(index)
+        is_phrase = start < index - 1 and self.words[start].lower in DETERMINERS
+        return is_phrase and start > 0 and self.words[start - 1].lower in _BE
+
+    def _phrase_start(self, index: int) -> int:
         start = index - 1
         while start > 0 and self.words[start].is_fact and self.gap(start) == " ":
             start -= 1
-        is_phrase = start < index - 1 and self.words[start].lower in DETERMINERS
-        return is_phrase and start > 0 and self.words[start - 1].lower in _BE
+        return start
 
     def _is_likely(self, index: int, has_verb: bool) -> bool:
         if not self._can_be_verb(index):
             return False
         lower, before = self.words[index].lower, self._before(index)
         is_last = index + 1 == len(self.words)
-        if (
-            before in ("and", "or")
-            and lower.endswith("s")
-            and (is_last or re.search(r"[,.;:!?)]", self.gap(index + 1)))
-        ):
+        ends_list = is_last or re.search(r"[,.;:!?)]", self.gap(index + 1)) is not None
+        if before in ("and", "or") and lower.endswith("s") and ends_list:
             return False  # "plants and beetles"
         opens_object = self._opens_object(index + 1)
         if opens_object and before in ("and", "or", "but"):
@@ -366,9 +352,7 @@ class _Sentence:
         is_base = lower in bases(lower, 1)
         if opens_object and is_base and (not index or self.words[index - 1].kind == "amount"):
             return True  # "Brush the loaf"
-        start = index - 1
-        while start > 0 and self.words[start].is_fact and self.gap(start) == " ":
-            start -= 1
+        start = self._phrase_start(index)
         in_phrase = start >= 0 and self.words[start].lower in ("a", "an")  # "a Canadian sports film"
         is_plural = before.endswith(("s", "ly")) and not before.endswith(("us", "ss")) and not in_phrase
         follows_plural = is_plural and "," not in self.gap(index)
@@ -550,7 +534,8 @@ class _Sentence:
             if self._ends_phrase(index, members, main):
                 preposition = ""
             is_first = word.lower in _OF_TIME and index == members[0] and bool(main)
-            if is_first and not any("," in self.gap(i) for i in range(index + 1, main[0] + 1)):
+            opens_value = index + 1 in members and bool(self.words[index + 1].value)  # "Since 2021 cars are banned"
+            if is_first and not opens_value and not any("," in self.gap(i) for i in range(index + 1, main[0] + 1)):
                 continue  # no "After the storm, the school was closed"
             if word.kind == "function" and word.lower in PREPOSITIONS:
                 following = self.words[index + 1] if index + 1 in members else None
@@ -564,7 +549,7 @@ class _Sentence:
                 if word.lower == "than" and not (following is not None and following.bound):
                     compared = "than"  # to the end: "than those born in autumn"
             elif word.is_fact:
-                role = compared or self._role(index, preposition, main, lexical)
+                role = compared or self._role(index, preposition, main, lexical, members)
                 facts.append(replace(word, role=role, preposition=compared or preposition))
         return facts
 
@@ -580,7 +565,9 @@ class _Sentence:
         follows_value = index - 1 in members and self.words[index - 1].kind in ("date", "time", "year", "decade")
         return follows_value and self.words[index].lower not in ("and", "or")
 
-    def _role(self, index: int, preposition: str, main: Sequence[int], lexical: Sequence[int]) -> str:
+    def _role(
+        self, index: int, preposition: str, main: Sequence[int], lexical: Sequence[int], members: Sequence[int]
+    ) -> str:
         word = self.words[index]
         if self.text[word.end - 2 : word.end] in ("'s", "’s"):
             return "possessive"
@@ -588,7 +575,12 @@ class _Sentence:
             return str(PREPOSITION_CLASS.get(preposition, "in"))
         if index in lexical:
             return "verb"
-        return "subject" if not main or index < main[0] else "object"
+        if main and index > main[0]:
+            return "object"
+        subject = [i for i in members if not main or i < main[0]]
+        is_named = bool(main) and all(self.words[i].kind == "name" for i in subject)
+        is_place = is_named and any("," in self.gap(i) for i in subject[1:] if i <= index)  # "Oslo, Norway, is a city"
+        return "in" if is_place else "subject"
 
     def _is_passive(self, main: Sequence[int], lexical: Sequence[int]) -> bool:
         if len(main) == len(lexical) == 1 and self.words[main[0]].lower in DEONTIC:  # "Parking allowed."

@@ -6,7 +6,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from factgym.check.words import AUXILIARIES, LIGHT, TABLES, Clause, Word, lemmas, tense_of, word_set, words_of
+from factgym.check.words import (
+    AUXILIARIES,
+    DETERMINERS,
+    LIGHT,
+    TABLES,
+    Clause,
+    Word,
+    lemmas,
+    tense_of,
+    word_set,
+    words_of,
+)
 from factgym.datasets.claims import Status
 
 Conflict = tuple[Status, str]
@@ -17,7 +28,7 @@ QUANTIFIERS = {name: word_set(name, TABLES["quantifiers"]) for name in TABLES["q
 QUANTIFIED: frozenset[str] = frozenset().union(*QUANTIFIERS.values())
 MODALS = {name: word_set(name, TABLES["modality"]) for name in TABLES["modality"]}
 DEONTIC = frozenset(word for words in MODALS.values() for word in words if word not in ("free", "able"))
-_SPEECH = word_set("speech")
+_SPEECH, _REQUESTS = word_set("speech"), word_set("request")
 _AGAINST = TABLES["against"]
 _JOINS = {name: word_set(name, TABLES["joins"]) for name in TABLES["joins"]}
 _PHRASES, _FINITE, _NARROWING, _ABOUT, _LEAVE = (
@@ -50,7 +61,8 @@ _FORBIDS = re.compile(
 _ALL_BUT = re.compile(r"\b(?:all|every\w*|any\w*|none|no\w*)\b[^,.;]{0,40} but (?!also|not\b)", re.I)
 _ON_CONDITION = re.compile(
     r"\b(?:as long as|so long as|in case|in the event|on condition|assuming|apart from|aside from|other than|but not|"
-    r"by appointment|on request|given (?:enough|sufficient|that))\b|^(?:should|had|were) (?:the|a|an|any|you|they|it) ",
+    r"by appointment|on request|given (?:enough|sufficient|that)|^in (?:the|a|an|h(?:is|er)|its) (?:[\w-]+ )?"
+    r"(?:novel|film|movie|story|tale|play|myth|legend|dream|book|series|game|poem|opera))\b|^(?:should|had|were) (?:the|a|an|any|you|they|it) ",
     re.I,
 )
 _PROVIDED = re.compile(r"\bprovided (?:that|the|you|they|it|he|she|a)\b", re.I)
@@ -98,10 +110,10 @@ def conflicts(
     yield from _narrowed(clause, starts, stated, source)
     yield from _picked(clause, starts, stated, source)
     yield from _tense(claim, clause)
-    yield from _reported(clause, starts, stated)
+    yield from _reported(clause, starts, stated, source)
     yield from _stated(clause, starts, source)
     phrase = _ON_CONDITION.search(source) if clause.tense != "past" else None
-    if phrase and phrase[0].lower().split()[0] not in stated:
+    if phrase and not stated.issuperset(phrase[0].lower().split()):
         yield "overclaim", f"The text adds a condition (“{phrase[0].strip()}”)."
     yield from _circumstance(clause, starts, source)
 
@@ -249,10 +261,13 @@ def _governed(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[C
         while last > 1 and tokens[last].lower in ("be", "been", "have"):
             last -= 1
         is_infinitive = last > 0 and tokens[last].lower == "to"
-        before = tokens[last - 1] if is_infinitive else tokens[index - 1]
+        before = tokens[last - 1] if is_infinitive else tokens[max(index - 1 - (tokens[index - 1].lower == "up"), 0)]
         is_passive = is_infinitive and last < index - 1 and before.lower not in _ATTAINS  # "asked to be paid"
         is_offered = is_infinitive and before.kind == "word" and before.is_fact  # "refused offers to work"
         is_governed = before.start in verbs and (word.lower.endswith("ing") or is_infinitive)
+        asking = [t for t in tokens[:last] if t.lower in _REQUESTS and t.start not in matched and t.lower not in stated]
+        if is_infinitive and asking and word.start in matched:
+            yield "overclaim", f"The text says “{asking[-1].lower} … to {word.lower}”."
         is_light = is_infinitive and word.lower in LIGHT and any(lemmas(word.lower) & lemmas(other) for other in stated)
         is_open = (
             (is_governed or is_passive or is_offered) and before.start not in matched and before.lower not in stated
@@ -292,8 +307,16 @@ def _circumstance(clause: Clause, matched: set[int], source: str) -> Iterator[Co
             yield "overclaim", f"The text says that only of “{word.preposition} … {source[word.start : word.end]}”."
 
 
-def _reported(clause: Clause, matched: set[int], stated: set[str]) -> Iterator[Conflict]:
-    """Find what the text only reports: "he objected that …"."""
+def _reported(clause: Clause, matched: set[int], stated: set[str], source: str) -> Iterator[Conflict]:
+    """Find what the text only reports: "he objected that …", "he claims the shop is closed"."""
+    first = min(matched, default=0)
+    earlier = [word for word in words_of(source) if word.start <= first]
+    for index in range(1, len(earlier) - 1):
+        before, word, following = earlier[index - 1 : index + 2]
+        opens = following.lower == "that" or following.is_fact or following.lower in DETERMINERS
+        is_verb = before.lower not in DETERMINERS and word.lower in _SPEECH and opens
+        if is_verb and word.lower not in stated:
+            yield "overclaim", f"The text reports it (“{source[word.start : following.end]}”)."
     for word, following in pairwise(clause.tokens):
         is_report = word.lower in _SPEECH and following.lower == "that" and word.start < max(matched, default=0)
         if is_report and word.lower not in stated:

@@ -18,11 +18,13 @@ from typing import Any
 from factgym.baselines.evidence import Evidence, Sentence, Statement
 from factgym.baselines.nli import Prediction
 from factgym.baselines.rules import rules
-from factgym.check.alignment import are_apart, excludes, is_taken, matches, plays, same_count, same_role
+from factgym.check.alignment import are_apart, drops_head, excludes, is_taken, matches, plays, same_count, same_role
 from factgym.check.clauses import clauses_of
 from factgym.check.limits import DEONTIC, QUANTIFIED, conditions_of, conflicts, parity
 from factgym.check.words import (
     AUXILIARIES,
+    DEMONYMS,
+    FUNCTION,
     LIGHT,
     NEGATIONS,
     PRONOUNS,
@@ -40,6 +42,8 @@ from factgym.datasets.claims import Status
 from factgym.text.sentences import strip_full_stop
 
 _GENERIC = word_set("generic")
+_SWAPPED = frozenset({"agent", "patient", "by", "from", "to", "before", "after", "until"})
+"""Parts of which a name or value can have only one: "A beat B", "from 5 to 8"."""
 _ORDER = frozenset({"before", "after", "until", "without", "except", "than", "against"})
 _ROW = re.compile(r"(?:[-*] )?[^:;\n]{1,80}: [^;\n]*(?:; [^:;\n]{1,80}: [^;\n]*)*")
 _UNSAID, _MONEY = (
@@ -55,7 +59,7 @@ _FRAGMENT = 8
 """The most words of a list item that is read as a fragment."""
 _NUMBERED = frozenset({"version", "release", "section", "chapter"})
 _APPOSED = re.compile(r"\s*|\s*[,(–—-]+\s*(?:(?:a|an|the|its|his|her|their|our)\s+)?(?:[\w-]+\s+){0,2}", re.I)
-_FORENAME = re.compile(r"[A-Z][\w.’'-]*\s$")
+_FULL_NAME = re.compile(r"([A-Z][\w.’'-]*)(?:\s[\"'“`(]+\s?[A-Z][\w’'-]*\s?[\"'”`)]+)?\s(?=([A-Z][\w’'-]*))")
 _OWNERS = frozenset({"his", "her", "its", "their"})
 _PRONOUNS = frozenset({"he", "she", "it", "they", "him", "them"})
 _NO_LEAN = frozenset({"you", "your", "who", "which", "that", "this", "these"})
@@ -63,6 +67,7 @@ _LINKS = SUBORDINATE - {"that", "as", "although", "though", "while", "whereas"}
 """Words that tie a clause to another, so that one sentence has to say both."""
 _SEVERITY: Sequence[Status] = ("contradicted", "overclaim", "unsupported")
 
+_PRECEDING = 5
 _CANDIDATES = 12
 """Sentences that are compared with a claim, those that share most with it."""
 _MAX_CHARS = 2000
@@ -182,6 +187,11 @@ def _by_sentence(claim: Clause, text: str, number: int, evidence: Evidence) -> I
                 [*before, *(subjects if leans else ())],
                 [*topic, *(subjects if leans else ())],
                 evidence.sentences[number - 1] if before else None,
+                [
+                    s.text
+                    for s in evidence.sentences[max(number - _PRECEDING, 0) : number]
+                    if s.passage == sentence.passage
+                ],
             ).outcome()
 
 
@@ -272,7 +282,7 @@ class _Comparison:
     """One clause of the claim against one clause of a sentence.
 
     leans, before, topic: by what the clause leans on the text before it, the facts there, and its subject. earlier: the
-    sentence before.
+    sentence before, of which it leans. preceding: some sentences of its passage before it.
     """
 
     claim: Clause
@@ -284,6 +294,7 @@ class _Comparison:
     before: Sequence[Word] = ()
     topic: Sequence[Word] = ()
     earlier: Sentence | None = None
+    preceding: Sequence[str] = ()
     matched: dict[int, Word] = field(default_factory=dict)
     in_context: list[Word] = field(default_factory=list)
     missing: list[tuple[Word, str, Word | None]] = field(default_factory=list)
@@ -353,6 +364,7 @@ class _Comparison:
     def _fits(self, fact: Word, word: Word) -> bool:
         return (
             self._same_role(fact, word)
+            and not drops_head(fact, self.claim, word, self.clause)
             and not self._is_of_other(word)
             and same_count(fact, self.facts, word, self.available)
             and not is_taken(fact, word, self.facts, self.available)
@@ -402,8 +414,12 @@ class _Comparison:
         if fact.value or following is None or following.kind != "name" or not self.text[fact.start].isupper():
             return False
         surname = next((word for word in self.available if word.kind == "name" and matches(following, word)), None)
-        is_alone = surname is not None and not _FORENAME.search(self.sentence.text[: surname.start])
-        return is_alone and self.text[fact.end : following.start] == " "
+        if surname is None or self.text[fact.end : following.start] != " ":
+            return False
+        source, last = self.sentence.text, self.sentence.text[surname.start : surname.end]
+        names = _FULL_NAME.findall("\n".join((*self.preceding, source)))
+        forenames = {first for first, name in names if name == last and first.lower() not in FUNCTION}
+        return not forenames or self.text[fact.start : fact.end] in forenames
 
     def _opens_unnamed(self, fact: Word) -> bool:
         """Whether a passage without a title begins with a pronoun: then it is about what the claim names."""
@@ -467,17 +483,27 @@ class _Comparison:
                 len(self.missing) == 1
                 and fact.kind == "word"
                 and not roles & _ORDER
-                and (fact.role != "verb" or not self.clause.is_copular)
+                and (fact.role != "verb" or not (self.clause.is_copular or (other and other.role == "verb")))
+                and not (other is not None and drops_head(fact, self.claim, other, self.clause))
                 and self._is_unlimited()
             )
-            is_swap = is_same_matter and fact.kind != "word" and len(self.missing) == 1 and self._has_rival(fact)
+            parts = {plays(fact, self.claim), plays(other, self.clause) if other is not None else ""}
+            is_swap = (
+                len(parts) == 2
+                and parts <= _SWAPPED
+                and is_same_matter
+                and len(self.missing) == 1
+                and self._has_rival(fact)
+            )
             status: Status = "contradicted" if is_swap else "unsupported"
             reason = f"The text has “{word}” in another role."
             return Outcome(status, share, self._sentences, fact, reason, is_single and share >= _LOOSE_SHARE)
         if kind == "none" and fact.kind == "name":
-            names = [name for name in self._unmatched() if name.kind == "name"]
+            names = [name for name in self._unmatched() if name.kind == "name" and name.lower not in DEMONYMS]
             other = next((name for name in names if self._same_role(fact, name)), None)
-        if other is not None and is_same_matter and len(self.missing) == 1:
+        is_denied = parity(self.claim) != parity(self.clause)
+        is_other = fact.role == "subject" and fact.kind == "name" and self.leans != ""  # "she", "the album"
+        if other is not None and is_same_matter and len(self.missing) == 1 and not is_denied and not is_other:
             reason = f"The text has “{self.sentence.text[other.start : other.end]}” there."
             return Outcome("contradicted", share, self._sentences, fact, reason)
         return Outcome("unsupported", share, self._sentences, fact, f"The text does not say “{word}”.")
@@ -519,7 +545,8 @@ class _Comparison:
 
     def _rival(self) -> Word | None:
         """Return the name of which the text says what the claim says of one that only the title names."""
-        if self.leans or not any(fact.kind == "name" for fact in self.in_context):
+        named = [number for number, fact in enumerate(self.facts) if fact.kind == "name" and fact in self.in_context]
+        if self.leans or all(self._is_forename(number) for number in named):
             return None
         names = [word for word in self._unmatched() if word.kind == "name" and word.role != "verb"]
         return next((name for name in names if plays(name, self.clause) in ("agent", "theme", "patient")), None)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import islice
 from typing import Any
-from unicodedata import is_normalized
+from unicodedata import is_normalized, normalize
 
 from factgym.baselines.evidence import stem
 from factgym.text.folding import INVISIBLE, fold_with_offsets
@@ -48,6 +48,9 @@ for _group in TABLES["synonyms"]["groups"].strip().splitlines():
     for _word in _group.split():
         _GROUPS.setdefault(_word, set()).update(_group.split())
 
+_FULL_NAMES = {
+    short: tuple(names.split("/")) for short, names in re.findall(r"(\S+):(\S+)", TABLES["synonyms"]["short_names"])
+}
 DEMONYMS = {name: (country,) for country, name in re.findall(r"(\S+):(\S+)", TABLES["synonyms"]["demonyms"].lower())}
 
 _MONTH = {name[:n]: number for number, name in enumerate(MONTHS, 1) for n in (3, len(name))} | {"sept": 9}
@@ -57,7 +60,7 @@ _NUMBER_WORDS = rf"(?:{_SMALL}|a)(?:[- ](?:hundred|thousand|million|billion)(?: 
 _FIGURES = r"(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d{1,15}(?:[.,]\d{1,15})*)"
 _HOURS = rf"\d{{1,2}}|{'|'.join(ONES[1:13])}"
 _TOKEN = re.compile(
-    rf"(?=[^\W_]|[$€£] ?\d)(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?:,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?:,? \d{{4}}\b)?|{MONTH} (?:of )?\d{{4}}\b"
+    rf"(?=[^\W_]|[$€£] ?\d)(?:(?P<date>\d{{4}}-\d\d-\d\d|\d{{1,2}}(?:st|nd|rd|th)?(?: of)? {MONTH}(?: ?,? \d{{4}})?|{MONTH} \d{{1,2}}(?:st|nd|rd|th)?\b(?!:)(?: ?,? \d{{4}}\b)?|{MONTH} (?:of )?\d{{4}}\b"
     rf"|(?-i:\b(?:{'|'.join(MONTH_NAMES[:4] + MONTH_NAMES[5:])})\b|(?<=[a-z,] )May\b))"
     r"|(?P<duration>\d{1,3}:\d\d:\d\d\b)"
     r"|(?P<time>\d{1,2}(?:[:.]\d\d)? ?[ap]\.?m\b\.?|\d{1,2}:\d\d(?: ?hrs?| hours)?\b|\bnoon\b|\bmidnight\b"
@@ -173,11 +176,31 @@ class Clause:
         return self.function | {word.lower for word in (*self.words, *self.inherited) if word.kind != "date"}
 
 
+def with_aliases(clauses: Sequence[Clause]) -> tuple[Clause, ...]:
+    """Let what a clause calls its subject be the subject of the others: "Ann Lee, known as Annie, was born in Rome"."""
+    for alias in clauses:
+        lowers = [word.lower for word in alias.tokens]
+        verb = next((word.end for word in alias.tokens if word.lower in ("known", "called", "nicknamed")), -1)
+        prepositions = ("as",) if "known" in lowers else ("",)
+        names = [w for w in alias.words if w.kind == "name" and w.start > verb >= 0 and w.preposition in prepositions]
+        if names and alias.relative and not alias.negations and any(word.kind == "name" for word in alias.inherited):
+            starts = {word.start for word in alias.inherited}
+            called = [[w.role for w in (*clause.inherited, *clause.words) if w.start in starts] for clause in clauses]
+            clauses = [
+                replace(clause, predicate=clause.predicate + tuple(replace(w, role=roles[0]) for w in names))
+                if roles
+                else clause
+                for clause, roles in zip(clauses, called, strict=True)
+            ]
+    return tuple(clauses)
+
+
 @lru_cache(maxsize=65_536)
 def lemmas(lower: str) -> frozenset[str]:
     """Return a word's base forms as a noun and as a verb, its stem, and the word itself; degrees of adjectives stay apart."""
     plain = lower.replace("’", "'").removesuffix("'s").removesuffix("'")
-    forms = {plain, *bases(plain, 0), *bases(plain, 1), *DEMONYMS.get(plain, ())}
+    bare = re.sub("[\u0300-\u036f]", "", normalize("NFD", plain))
+    forms = {plain, bare, *bases(plain, 0), *bases(plain, 1), *DEMONYMS.get(plain, ()), *_FULL_NAMES.get(plain, ())}
     if not re.search(r"(?:est|er)$", plain):
         forms.add(f"~{stem(plain)}")
     return frozenset(forms)
