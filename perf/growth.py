@@ -39,8 +39,20 @@ SCREEN_BYTES = 30_000
 LAST_BYTES = 200_000
 LIMIT_SECONDS = 0.1
 """CPU seconds that the slowest input of `LAST_BYTES` may take."""
-FILES_LIMIT = 5.0
-"""The same for documents: they are read in bulk, by libraries, within the budget of their folder."""
+FILES_LIMIT = 15.0
+"""The same for what reads files and passages once, or writes data from them: in bulk, within the budget of a folder."""
+
+_BULK = (
+    "corpora.markdown.", "corpora.plain_text.", "corpora.tables.", "corpora.wikitext.", "document: ", "split: ", "rows: a file",
+    "recipe", "generators.", "condense", "best facts", "corpora.condense.", "perturbation: ", "training.",
+)  # fmt: skip
+_BOUNDED = (
+    (4_000, "check.agents", "text.languages.atoms"),
+    (16_000, "baselines.", "verifier: ", "envs.eve.reading.", "envs.profact.agents.", "envs.seva.agents."),
+    (20_000, "rewards.profact.", "reward: stages", "reward: METEOR", "text.treebank.", "text.numbers."),
+)
+"""Most bytes that reach some functions, where that is less: a claim (`check.answers.MAX_CLAIM_CHARS`), an observation
+(`EnvConfig.max_observation_chars`), the questions and answers of ProFact (`envs.profact.state`: 10 of 2,000 characters)."""
 
 _SECONDS_PER_BYTE = LIMIT_SECONDS / LAST_BYTES
 _MEASURABLE = 0.05
@@ -68,19 +80,28 @@ MAIN_SEEDS = ("a", "1 ", " ", "\n", "`", "~", "*", "<", "[", "(", '"', "A. ", "<
 
 @dataclass(frozen=True)
 class Subject:
-    """A function of one text. modules: those whose literals and expressions give seeds. limit: CPU seconds at 200 kB."""
+    """A function of one text. modules: those whose literals and expressions give seeds."""
 
     name: str
     run: Callable[[str], object]
     modules: tuple[str, ...] = ()
-    limit: float = LIMIT_SECONDS
+
+    @property
+    def max_bytes(self) -> int:
+        """Bytes that reach it at most, of the 200 kB."""
+        return next((size for size, *names in _BOUNDED if self.name.startswith(tuple(names))), LAST_BYTES)
+
+    @property
+    def limit(self) -> float:
+        """CPU seconds that it may take for them."""
+        return FILES_LIMIT if self.name.startswith(_BULK) else LIMIT_SECONDS
 
 
 @dataclass(frozen=True)
 class Growth:
     """The slowest seed of a subject. factor: of the time when the input doubles, 1 where it was too quick to measure.
 
-    seconds: at `size` bytes. at_limit: seconds at `LAST_BYTES`, measured or extended linearly.
+    seconds: at `size` bytes. at_limit: seconds for the most that reaches the subject.
     """
 
     subject: Subject
@@ -92,8 +113,8 @@ class Growth:
 
     @property
     def at_limit(self) -> float:
-        """CPU seconds for `LAST_BYTES`, measured or extended linearly."""
-        return self.seconds * max(1.0, LAST_BYTES / self.size)
+        """CPU seconds for the most bytes that reach the subject, measured or in proportion."""
+        return self.seconds * self.subject.max_bytes / self.size
 
     @property
     def fault(self) -> str:
@@ -161,9 +182,7 @@ def grow(subject: Subject, seed: str) -> Growth:
     # Quick at the last size: there is nothing to measure but noise.
     factor = (times[-1] / max(times[-3], 1e-4)) ** 0.5 if times[-1] >= _MEASURABLE else 1.0
     seconds = times[-1]
-    if (
-        size < LAST_BYTES and seconds * LAST_BYTES / size > subject.limit
-    ):  # unless a bound comes first, which is no fault
+    if size < subject.max_bytes and seconds * subject.max_bytes / size > subject.limit:
         size, seconds = LAST_BYTES, max(seconds, cpu_seconds(subject.run, hostile(seed, LAST_BYTES), 2))
     return Growth(subject, seed, size, seconds, factor)
 
@@ -353,6 +372,8 @@ def _is_text_function(function: types.FunctionType) -> bool:
 
 def _call(function: Callable[..., object], kinds: Sequence[str], hostile_at: int | None) -> Callable[[str], object]:
     def run(text: str) -> object:
+        if hostile_at is None:  # all of them have the bytes together
+            text = text[-len(text) // len(kinds) :]
         values = [text if hostile_at in (None, n) else "A short text. Another." for n in range(len(kinds))]
         return function(*(v.encode() if kind == "bytes" else v for v, kind in zip(values, kinds, strict=True)))
 
@@ -387,10 +408,9 @@ def found_subjects() -> Iterator[Subject]:
             if full_name in _OWN_INPUT:
                 continue
             modules = modules_of(function)
-            limit = FILES_LIMIT if module.__name__ == "factgym.corpora.wikitext" else LIMIT_SECONDS
-            yield Subject(full_name, _call(function, kinds, None), modules, limit)
+            yield Subject(full_name, _call(function, kinds, None), modules)
             for n in range(len(kinds)) if len(kinds) > 1 else ():
-                yield Subject(f"{full_name}[{n}]", _call(function, kinds, n), modules, limit)
+                yield Subject(f"{full_name}[{n}]", _call(function, kinds, n), modules)
 
 
 def modules_of(function: types.FunctionType) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import factgym
-from perf.growth import FILES_LIMIT, Subject
+from perf.growth import Subject
 
 _FAMILIES = ("claimcheck-mini", "corver-qa", "corver-qa-search", "eve-proposer", "eve-solver", "profact", "seva", "toy")
 _KEYS = [
@@ -192,16 +192,14 @@ def _document_subjects() -> Iterator[Subject]:
 
     pages = ("factgym.corpora.html", "factgym.corpora.tables")
     for name, head in (("HTML", ""), ("table of HTML", "<table><tr>"), ("cell of HTML", "<table><tr><td>")):
-        yield Subject(
-            f"document: {name}", lambda text, head=head: read_file(file_of(".html", head + text)), pages, FILES_LIMIT
-        )
-    yield Subject("document: CSV", lambda text: text_lines(text, "a.csv"), pages, FILES_LIMIT)
+        yield Subject(f"document: {name}", lambda text, head=head: read_file(file_of(".html", head + text)), pages)
+    yield Subject("document: CSV", lambda text: text_lines(text, "a.csv"), pages)
     if find_spec("mammoth"):
-        yield Subject("document: DOCX", lambda text: read_file(_docx(text)), pages, FILES_LIMIT)
+        yield Subject("document: DOCX", lambda text: read_file(_docx(text)), pages)
     if find_spec("mwparserfromhell"):
-        yield Subject("document: wikitext", read_wikitext, ("factgym.corpora.wikitext",), FILES_LIMIT)
-    yield Subject("document: checked Markdown", checked(".md"), markdown, FILES_LIMIT)
-    yield Subject("document: checked text", checked(".txt"), ("factgym.corpora.plain_text",), FILES_LIMIT)
+        yield Subject("document: wikitext", read_wikitext, ("factgym.corpora.wikitext",))
+    yield Subject("document: checked Markdown", checked(".md"), markdown)
+    yield Subject("document: checked text", checked(".txt"), ("factgym.corpora.plain_text",))
     yield Subject("document: place of a quote", located, ("factgym.check.documents",))
     yield Subject("document: cut", lambda text: cut(text, 900), ("factgym.text.sentences",))
     yield Subject("document: pack", lambda text: pack(text.split("\n"), 900), ("factgym.text.sentences",))
@@ -239,7 +237,6 @@ def _file_subjects() -> Iterator[Subject]:
             f"rows: a file .{suffix}",
             lambda text, suffix=suffix: iter_passages(written(f"a.{suffix}", text), on_bad=lambda _: None),
             rows,
-            FILES_LIMIT,
         )
     yield Subject(
         "rows: texts of a row",
@@ -262,7 +259,7 @@ def _file_subjects() -> Iterator[Subject]:
                 ),
                 rows,
             )
-    yield Subject("recipe", lambda text: read_recipe(written("a.toml", text)), (), FILES_LIMIT)
+    yield Subject("recipe", lambda text: read_recipe(written("a.toml", text)), ())
     yield Subject("list of tasks", lambda text: read_tasks(written("tasks.json", text)), rows)
 
 
