@@ -43,13 +43,16 @@ FILES_LIMIT = 15.0
 """The same for what reads files and passages once, or writes data from them: in bulk, within the budget of a folder."""
 
 _BULK = (
-    "corpora.markdown.", "corpora.plain_text.", "corpora.tables.", "corpora.wikitext.", "document: ", "split: ", "rows: a file",
-    "recipe", "generators.", "condense", "best facts", "corpora.condense.", "perturbation: ", "training.",
+    "corpora.markdown.", "corpora.plain_text.", "corpora.tables.", "corpora.wikitext.", "corpora.condense.", "document: ",
+    "split: ", "condense", "best facts", "text.sentences.", "text.folding.visible", "rewards.seva.grounding.nearest",
+    "rows: a file", "recipe", "datasets.", "data set: ", "generators.", "perturbation: ", "training.",
 )  # fmt: skip
+_SENTENCES_LIMIT = 0.4
+"""The same for CorVer's reward: 200 kB can be 66,667 sentences, and each has a reward."""
 _BOUNDED = (
-    (4_000, "check.agents", "text.languages.atoms"),
+    (4_000, "check.agents", "text.languages.atoms", "text.numbers."),
     (16_000, "baselines.", "verifier: ", "envs.eve.reading.", "envs.profact.agents.", "envs.seva.agents."),
-    (20_000, "rewards.profact.", "reward: stages", "reward: METEOR", "text.treebank.", "text.numbers."),
+    (2_400, "rewards.profact.", "reward: stages", "reward: METEOR", "text.treebank."),
 )
 """Most bytes that reach some functions, where that is less: a claim (`check.answers.MAX_CLAIM_CHARS`), an observation
 (`EnvConfig.max_observation_chars`), the questions and answers of ProFact (`envs.profact.state`: 10 of 2,000 characters)."""
@@ -94,7 +97,9 @@ class Subject:
     @property
     def limit(self) -> float:
         """CPU seconds that it may take for them."""
-        return FILES_LIMIT if self.name.startswith(_BULK) else LIMIT_SECONDS
+        if self.name.startswith(_BULK):
+            return FILES_LIMIT
+        return _SENTENCES_LIMIT if self.name.startswith("step of corver") else LIMIT_SECONDS
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,10 @@ def plain_marks(text: str) -> str:
     return text
 
 
-_fold_quote = lru_cache(maxsize=16)(fold)
-"""A quote is looked for in one passage after another."""
+@lru_cache(maxsize=16)
+def _folded_quote(quote: str) -> tuple[str, str]:
+    """Return a quote folded, and so without what is not seen; cached as it is looked for in one passage after another."""
+    return fold(quote), fold(_UNSEEN.sub("", quote))
 
 
 @lru_cache(maxsize=4096)
@@ -94,11 +96,12 @@ def find_quote(quote: str, text: str, start: int = 0, end: int | None = None) ->
     if at >= 0 and _fold_source(text) == text and quote and quote[0] != " " != quote[-1]:
         return at, at + len(quote)
     part = text[start:end]
-    located = find_folded(_fold_quote(quote), part)
-    if located is None and (_UNSEEN.search(part) or _UNSEEN.search(quote)):
+    folded, visible_quote = _folded_quote(quote)
+    located = find_folded(folded, part)
+    if located is None and (visible_quote != folded or _UNSEEN.search(part)):
         unseen = {position for match in _UNSEEN.finditer(part) for position in range(*match.span())}
         seen = [position for position in range(len(part)) if position not in unseen]
-        span = find_folded(fold(_UNSEEN.sub("", quote)), "".join(part[position] for position in seen))
+        span = find_folded(visible_quote, "".join(part[position] for position in seen))
         located = span and (seen[span[0]], seen[span[1] - 1] + 1)
     return located and (start + located[0], start + located[1])
 

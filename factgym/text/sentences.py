@@ -14,9 +14,8 @@ from math import inf
 
 from factgym.text.words import words_in
 
-_ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+")
-_GAP = re.compile(r"\s++[\"'“‘«(\[*_]*+")
-"""White space behind a sentence, and what may open the next one."""
+_ENDS = re.compile(r"[.!?…。！？][.!?…。！？]*+[\"'”’»)\]*_」』）]*+(?=(\s++[\"'“‘«(\[*_]*+)?+(.)?)", re.DOTALL)
+"""Punctuation that may close a sentence, with the white space behind it and what may open the next one, and a character."""
 _LETTERS = re.compile(r"[^\W\d_]{1,16}")
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _BULLETS = re.compile(r"\s*+(?:[-*+•‣◦▪●·–—>#|]++\s++)*+")
@@ -60,6 +59,8 @@ def sentences(text: str, limit: float = inf) -> list[tuple[int, int]]:
     """
     ranges = []
     for start, end in _blocks(text):
+        if not _LETTER_OR_DIGIT.search(text, start, end):
+            continue
         for first, last in _split_block(text, start, end):
             if content := _LETTER_OR_DIGIT.search(text, first, last):
                 lead = text[first : content.start()]
@@ -126,20 +127,17 @@ def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     # stop; no white space behind or a dotted leader; a lower-case continuation; "!", "?" and "…"; at last the word before a
     # single full stop.
     first, last = mark.span()
-    marks = text[first:last]
+    marks, (gap, following) = text[first:last], mark.groups()
     if last == end or marks[0] in "。！？":
         return True
     before = text[start if start > first - _LOOK_BACK else first - _LOOK_BACK : first]
     word = before.rpartition(" ")[2]
-    if len(word) > 3 and marks == "." and _is_plain(word) and text[last : last + 2].istitle() and text[last] == " ":
+    if len(word) > 3 and marks == "." and gap == " " and following and following.istitle() and _is_plain(word):
         return True
-    gap = _GAP.match(text, last, end)
     if not gap or (len(marks) > 4 and _LEADER.match(marks)):
         return False
-    at = gap.end()
-    if at >= end:
+    if not following:
         return True
-    following = text[at]
     if following.islower():
         return False
     if marks[0] != "." or marks[1:2] == ".":
@@ -151,7 +149,7 @@ def _is_end(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     opens_sentence = number_start - start <= _LEAD and not _LETTER_OR_DIGIT.search(text, start, number_start)
     if opens_sentence and _LIST_NUMBER.fullmatch(word):
         return False
-    return _ends_with(word + ".", following, _word(text, at))
+    return _ends_with(word + ".", following, _word(text, last + len(gap)))
 
 
 def _is_plain(word: str) -> bool:
