@@ -12,6 +12,8 @@ from factgym.text.wordnet import bases
 _ERGATIVE, _MEASURES = word_set("ergative"), word_set("measure")
 _GROUPS, _ATTRIBUTES, _CLASSES = word_set("group"), word_set("attribute"), word_set("class")
 _PORTIONS = word_set("portion")
+_CHANGES = ({"from", "to"}, {"by", "to"}, {"by", "from"})
+"""Of amounts: "rose by 5" is not "rose to 5"."""
 _PARTICLES = frozenset({"up", "off", "out", "away", "down", "back"})
 _PLACES = frozenset({"in", "at", "on", "inside", "within"})
 _STRICT = frozenset(TABLES["prepositions"])
@@ -121,7 +123,9 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
     if fact.value:
         pair = {fact.role, word.role}
         if fact.kind == "amount":
-            return pair != {"from", "to"} and not pair & {"except", "without"}
+            is_single = sum(other.kind == "amount" for other in claim.words) == 1
+            is_range = word.preposition == "between" != fact.preposition and is_single
+            return pair not in _CHANGES and not pair & {"except", "without"} and not is_range
         return len(pair) == 1 or not pair & _OF_TIMES
     if word.role == "whose":
         return fact.role in ("whose", "possessive") or fact.preposition == "of"

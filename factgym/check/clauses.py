@@ -440,9 +440,13 @@ class _Sentence:
 
     def _relative(self, index: int, has_verb: bool) -> str:
         lower = self.words[index].lower
-        if lower not in RELATIVE or (lower == "that" and (not has_verb or self._before(index) in _SPEECH)):
+        picks = index > 0 and self.words[index - 1].is_fact and index + 1 in self.verbs  # "the dog that bit the boy"
+        picks = picks and self.words[index + 1].lower not in AUXILIARIES
+        if lower not in RELATIVE or (
+            lower == "that" and not picks and (not has_verb or self._before(index) in _SPEECH)
+        ):
             return ""
-        return "relative" if has_verb or "," in self.gap(index) or lower in ("who", "which", "whose") else ""
+        return "relative" if has_verb or picks or "," in self.gap(index) or lower in ("who", "which", "whose") else ""
 
     def _further(self, index: int, ahead: int, current: Sequence[int]) -> str:
         """Return what a conjunction opens that a verb follows."""
@@ -475,6 +479,7 @@ class _Sentence:
             and last in self.verbs
             and not is_participle
             and previous.kind == "word"
+            and index - 1 not in self.verbs
             and self.gap(index) == " "
         )
 

@@ -115,12 +115,41 @@ def conflicts(
     phrase = _ON_CONDITION.search(source) if clause.tense != "past" else None
     if phrase and not stated.issuperset(phrase[0].lower().split()):
         yield "overclaim", f"The text adds a condition (“{phrase[0].strip()}”)."
+    if (among := _AMONG.search(source)) and among[1].lower() in stated and among[0].lower().split()[0] not in stated:
+        yield "overclaim", f"The text says “{among[0]}”."
+    if "respectively" in source.lower() and "respectively" not in stated:
+        yield "unsupported", "The text says which is which by “respectively”."
+    yield from _rates(matched, stated, source)
     yield from _circumstance(clause, starts, source)
 
 
 _PARTICIPLE = re.compile(r"(?:ed|en|ght|lt|nt|wn)$")
 _ATTAINS = frozenset({"come", "came", "comes", "known", "found", "shown", "proved", "proven", "seen", "due", "set"})
 _FORMER = frozenset({"was", "were", "formerly", "once", "previously"})
+
+
+_AMONG = re.compile(
+    r"\b(?:one|some|many|several|two|three|four|five|part|among) (?:of )?(?:the|its|their|h(?:is|er)) (?:\w+ ){0,2}?"
+    r"(\w+est|most|best|worst|first|last|leading|main)\b",
+    re.I,
+)
+_RATE = re.compile(r" ?(?:(?:per|an?|each|every)\b|/) ?(\w+)\b(?! (?:ago|later|earlier|before|after))", re.I)
+_RATES = {
+    "month": "monthly",
+    "year": "annual annually yearly annum",
+    "week": "weekly",
+    "day": "daily",
+    "hour": "hourly",
+}
+
+
+def _rates(matched: Iterable[Word], stated: set[str], source: str) -> Iterator[Conflict]:
+    """Find what an amount is for each of, where the claim leaves that out: "5 euros per month", "5 euros a ticket"."""
+    words = {lemma for lower in stated for lemma in lemmas(lower)}
+    for amount in matched:
+        rate = _RATE.match(source, amount.end) if amount.kind == "amount" else None
+        if rate and not words & lemmas(rate[1].lower()) and words.isdisjoint(_RATES.get(rate[1].lower(), "").split()):
+            yield "overclaim", f"The text says “{rate[0].strip()}”."
 
 
 def _against(claim: Clause, clause: Clause) -> Iterator[Conflict]:
@@ -227,11 +256,11 @@ def _narrowed(clause: Clause, matched: set[int], stated: set[str], source: str) 
                 yield "overclaim", f"The text asks for “{source[word.start : word.end]}”."
     verbs = [word.start for word in clause.words if word.role == "verb"]
     verb = min([*verbs, *(word.start for word in clause.tokens if word.lower in _FINITE)], default=None)
-    if verb is None or clause.tense == "past":
+    if not clause.tokens or clause.tense == "past":
         return
     for word in clause.words:
         narrows = word.preposition in _NARROWING or word.bound in ("more", "least", "fewer", "most")
-        if narrows and word.start < verb and word.start not in matched:
+        if narrows and (word.bound != "" if verb is None else word.start < verb) and word.start not in matched:
             yield "overclaim", f"The text speaks only of “{source[word.start : word.end]}”."
 
 
