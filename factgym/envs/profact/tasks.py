@@ -166,16 +166,8 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
             return tasks
 
         key = (
-            *(
-                "profact",
-                config.chosen_source,
-                config.world,
-                config.chosen_split,
-                config.size,
-                path,
-                config.store,
-                config.scope,
-            ),
+            *("profact", config.chosen_source, config.world, config.chosen_split, config.size),
+            *(path, config.store, config.scope),
             *(config.index, setting_key(config.index_options or {}), config.k, config.cache_dir),
             *(config.max_passage_chars, config.exclude_later, config.seed),
         )
