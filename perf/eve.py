@@ -102,14 +102,14 @@ def measure_eve(repeats: int, path: Path | None = None) -> list[str]:
 
 def make_samples(passages: Sequence[Passage], count: int, seed: int = 0) -> list[Sample]:
     """Return `count` rollouts over the passages, the same for the same arguments. Raises DataError for too few."""
-    if len(passages) < 1 + _TOP * len(DEFAULT_RULES.hop_pmf):
+    if len(passages) < 1 + _TOP * len(DEFAULT_RULES.hop_weights):
         raise DataError(f"{len(passages)} passages are too few to make rollouts of")
     rng = random.Random(seed)
     return [_sample(passages, rng) for _ in range(count)]
 
 
 def _sample(passages: Sequence[Passage], rng: random.Random) -> Sample:
-    hops = rng.choices(range(1, len(DEFAULT_RULES.hop_pmf) + 1), DEFAULT_RULES.hop_pmf)[0]
+    hops = rng.choices(range(1, len(DEFAULT_RULES.hop_weights) + 1), DEFAULT_RULES.hop_weights)[0]
     retrieved = rng.sample(passages, 1 + _TOP * (hops - 1))
     searches = tuple(
         Search((retrieved[i].title,), "\n\n".join(passage.text for passage in retrieved[i : i + _TOP]))

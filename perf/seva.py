@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from factgym.rewards.seva.output import read_output
-from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, SevaRubric
 from factgym.rewards.seva.scoring import SevaGold, score_output
 
 _TEXTS = 2_000
@@ -117,6 +117,12 @@ def _step(part: str, evidence: str, judgment: str, why: str, facts: dict[str, ob
         "judgment": judgment,
         "explanation": why.format(**facts),
     }
+
+
+def reward_of(text: str, gold: SevaGold, rubric: SevaRubric = PROCESS, **texts: str) -> float:
+    """The reward of an output. texts: claim and source, for a grounded one."""
+    score = score_output(read_output(text), gold, **texts)
+    return rubric.total(score.components, score.gates)
 
 
 def _seconds(work: Callable[[], object]) -> float:

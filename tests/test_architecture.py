@@ -40,7 +40,7 @@ LAYERS = (
 RANK = {name: rank for rank, name in enumerate(LAYERS)}
 HEAVY = {
     *("torch", "faiss", "sentence_transformers", "transformers", "openai", "scipy", "pydantic"),
-    *("rich", "typer", "bm25s", "rank_bm25", "jsonschema"),
+    *("rich", "typer", "bm25s", "jsonschema"),
 }
 MAX_LINES = 600
 

@@ -169,13 +169,6 @@ def _texts(value: Any, names: frozenset[str], name: str = "") -> Iterator[str]:
         yield value
 
 
-def names_of(value: Any) -> set[str]:
-    """Return the names of arguments at any depth."""
-    if isinstance(value, dict):
-        return set(value).union(*map(names_of, value.values()))
-    return set().union(*map(names_of, value)) if isinstance(value, list) else set()
-
-
 def _folded(text: str) -> str:
     return " ".join(html.unescape(text).casefold().split())
 

@@ -160,7 +160,7 @@ def search(
     query: Annotated[str, typer.Argument(help="Words to search for.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Hits.")] = 5,
     index: Annotated[
-        str, typer.Option(help="bm25, dense, hybrid, rerank, late, multi-hop, rank-bm25, or the URL of a server.")
+        str, typer.Option(help="bm25, dense, hybrid, rerank, late, multi-hop, or the URL of a server.")
     ] = "bm25",
     settings: IndexSettings = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object for each hit, with the whole text.")] = False,

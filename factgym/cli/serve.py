@@ -94,7 +94,7 @@ def serve_mcp(
     corpus: Annotated[
         Path | None, typer.Option(help="Serve list, search and read over a file or folder of passages instead.")
     ] = None,
-    index: Annotated[str, typer.Option(help="Index of the corpus: bm25, rank-bm25, or a server's URL.")] = "bm25",
+    index: Annotated[str, typer.Option(help="Index of the corpus: bm25, or a server's URL.")] = "bm25",
     task: Annotated[str | None, typer.Option(help="A task's id or index, for every session.")] = None,
     seed: Seed = 0,
     split: Split = None,

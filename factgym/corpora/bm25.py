@@ -1,4 +1,4 @@
-"""BM25 with Lucene's idf: one scoring, two engines, and `rank-bm25` behind the same protocol.
+"""BM25 with Lucene's idf: one scoring, two engines.
 
     score(q, d) = sum over the terms t of q (repeats count) of
                   ln(1 + (N - df + 0.5) / (df + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
@@ -6,7 +6,7 @@
 A passage is its title and its text. `SmallBM25` is plain Python for an episode's own handful of passages, where any
 library's call costs more than the search; `Bm25sIndex` is bm25s on NumPy for everything larger. Both compute in
 double precision in the same order, so they give the same scores to the last bit, and ties fall in corpus order.
-A passage that shares no term with the query is never a hit. All engines are immutable and safe under threads.
+A passage that shares no term with the query is never a hit. Both are immutable and safe under threads.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from factgym.core.errors import ConfigError, MissingExtraError
+from factgym.core.errors import ConfigError
 from factgym.core.tasks import Immutable
 from factgym.corpora.corpus import Corpus, Passage
 from factgym.corpora.index import Hit, check_request, index_fingerprint
@@ -53,11 +53,9 @@ def check_parameters(k1: float, b: float) -> None:
 
 
 class Bm25Base(Immutable, ABC):
-    """Parameters, search and fingerprint, which all engines share."""
+    """Parameters, search and fingerprint, which all engines share, as their scores are the same."""
 
     __slots__ = ("_corpus", "_ids", "b", "k1")
-    kind: ClassVar[str] = "bm25"
-    """In fingerprints: one for both engines whose scores are the same."""
 
     def __init__(self, passages: Iterable[Passage], k1: float, b: float) -> None:
         check_parameters(k1, b)
@@ -73,7 +71,7 @@ class Bm25Base(Immutable, ABC):
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, parameters and analyser."""
         settings = {"k1": self.k1, "b": self.b, "analyser": ANALYSER}
-        return index_fingerprint(self.kind, settings, [self._corpus.fingerprint()])
+        return index_fingerprint("bm25", settings, [self._corpus.fingerprint()])
 
     @abstractmethod
     def _search(self, words: list[str], k: int) -> list[Hit]: ...
@@ -189,33 +187,3 @@ def top_positions(scores: NDArray[np.float64], k: int) -> list[int]:
         candidates, values = candidates[chosen], values[chosen]
     order = np.argsort(-values, kind="stable")
     return [int(i) for i in candidates[order]]
-
-
-class RankBm25Index(Bm25Base):
-    """`rank_bm25.BM25Okapi` over the same terms, for comparison with published results that used it.
-
-    Its idf is Robertson's with a floor, so scores and rankings differ from the other two engines, and a score may be
-    0 or below: here a hit is a passage that shares a term with the query. Linear in the corpus per query. Raises
-    `MissingExtraError` without the extra "rank-bm25".
-    """
-
-    __slots__ = ("_engine",)
-    kind = "rank-bm25"
-
-    def __init__(self, passages: Iterable[Passage], *, k1: float = K1, b: float = B) -> None:
-        super().__init__(passages, k1, b)
-        try:
-            from rank_bm25 import BM25Okapi
-        except ImportError as error:
-            raise MissingExtraError("index='rank-bm25'", "rank-bm25") from error
-        rows = [passage_terms(passage) for passage in self._corpus]
-        self._engine: Any = BM25Okapi(rows, k1=k1, b=b) if any(rows) else None
-
-    def _search(self, words: list[str], k: int) -> list[Hit]:
-        if self._engine is None:
-            return []
-        scores = [float(score) for score in self._engine.get_scores(words)]
-        query = frozenset(words)
-        matched = [i for i, counts in enumerate(self._engine.doc_freqs) if not query.isdisjoint(counts)]
-        ranked = sorted(matched, key=lambda i: (-scores[i], i))
-        return [Hit(self._ids[i], scores[i]) for i in ranked[:k]]

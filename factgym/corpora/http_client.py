@@ -81,14 +81,23 @@ def parse_health(status: int, answer: bytes) -> Mapping[str, Any]:
 class HttpClient:
     """Pooled connections to one server: an idle one is used again, and dropped where it fails. Safe under threads.
 
-    timeout: seconds of silence after which a request counts as lost. noun, command: the server's name in errors, and the
-    command that starts one. Proxies of the environment are not used, and redirections not followed. A server that answers
-    401 gets `FACTGYM_TOKEN` of the environment as bearer token; others never see it.
+    timeout: seconds of silence after which a request counts as lost. noun, command: the server's name in errors, and
+    the command that starts one. retry_seconds: how long an exchange is tried again. connections: the exchanges that its
+    user begins at a time. Proxies of the environment are not used, and redirections not followed. A server that answers
+    401 gets `FACTGYM_TOKEN` of the environment as bearer token; others never see it. Raises ConfigError for a text that
+    is no address, and for numbers out of range.
     """
 
-    def __init__(self, parts: SplitResult, timeout: float, noun: str, command: str) -> None:
-        self.url = parts.geturl()
-        self._parts, self._timeout = parts, timeout
+    def __init__(
+        self, url: str, timeout: float, noun: str, command: str, retry_seconds: float = 0.0, connections: int = 1
+    ) -> None:
+        self._parts = server_address(url)
+        if timeout <= 0 or retry_seconds < 0 or connections < 1:
+            raise ConfigError(
+                "a server needs timeout above 0, retry_seconds of at least 0 and connections of at least 1"
+            )
+        self.url = self._parts.geturl()
+        self._timeout, self._retry_seconds = timeout, retry_seconds
         self._noun, self._command = noun, command
         self._token: str | None = None
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
@@ -99,13 +108,14 @@ class HttpClient:
         method: str,
         path: str,
         body: bytes | None,
-        window: float,
+        window: float | None = None,
         check_health: Callable[[int, bytes], object] | None = None,
     ) -> tuple[int, bytes]:
         """Return status and body of an answer below status 500; tries again until the pauses add up to `window` seconds.
 
-        check_health: gets the answer of `/health` after a lost connection, as another server may have come back.
-        Raises ServerUnavailableError, and ConfigError for an answer that is too large and for a token that is refused.
+        window: by default `retry_seconds`. check_health: gets the answer of `/health` after a lost connection, as
+        another server may have come back. Raises ServerUnavailableError, and ConfigError for an answer that is too
+        large and for a token that is refused.
         """
         # Exponential back-off. Pauses and timeouts are added up instead of reading a clock.
         waited, pause, was_lost = 0.0, FIRST_PAUSE, False
@@ -123,7 +133,7 @@ class HttpClient:
             except (OSError, http.client.HTTPException) as error:
                 fault, was_lost = printable(f"{type(error).__name__}: {error}"), True
                 waited += self._timeout if isinstance(error, TimeoutError) else 0.0
-            if waited >= window:
+            if waited >= (self._retry_seconds if window is None else window):
                 raise ServerUnavailableError(
                     f"no answer from a {self._noun} at {self.url} ({fault}): start one with `{self._command}`; "
                     "retry_seconds says how long to wait for it"

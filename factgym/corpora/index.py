@@ -86,7 +86,6 @@ _POSTGRES = _Kind(
 _KINDS: Mapping[str, _Kind] = {
     "bm25": _Kind("factgym.corpora.store_bm25:build_bm25", _BM25_OPTIONS),
     "bm25s": _Kind("factgym.corpora.store_bm25:build_bm25s", _BM25_OPTIONS),
-    "rank-bm25": _Kind("factgym.corpora.bm25:RankBm25Index", _BM25_OPTIONS),
     "dense": _Kind("factgym.corpora.stored_dense:build_dense", _DENSE_OPTIONS),
     "hybrid": _Kind("factgym.corpora.index:build_hybrid", _FUSION_OPTIONS | _BM25_OPTIONS | _DENSE_OPTIONS),
     "rerank": _Kind("factgym.corpora.rerank:build_rerank", _RERANK_OPTIONS, base="bm25"),
@@ -98,16 +97,16 @@ _KINDS: Mapping[str, _Kind] = {
 def build_index(passages: Iterable[Passage], index: IndexChoice = "bm25", **options: Any) -> Index:
     """Return the index that `index` names or makes, over `passages`.
 
-    index: "bm25", "bm25s", "rank-bm25" (options k1, b), "dense" (encoder: a model name, folder or object with
-    `encode`, or an `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default
-    ("bm25", "dense"); constant; depth; and the options of its parts), "rerank" (base: a name or object, by default "bm25";
-    reranker: a cross-encoder's name, folder or object with `predict`, or a `Reranker`; depth; device; batch_size; and the
-    options of its base), "late" (model: a name, folder or object, or a `LateEncoder`; base, by default none; depth; device;
-    batch_size; and the options of its base), "multi-hop" (base; hops; facts; reads; and the options of its base), the URL of a retrieval
-    server over the same passages (timeout, retry_seconds, connections), that of a table in PostgreSQL
-    (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an object with
-    `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything
-    else, `MissingExtraError` when a library is absent.
+    index: "bm25", "bm25s" (options k1, b), "dense" (encoder: a model name, folder or object with `encode`, or an
+    `Encoder`; preset; device; batch_size; vectors), "hybrid" (indexes: names or objects, by default ("bm25", "dense");
+    constant; depth; and the options of its parts), "rerank" (base: a name or object, by default "bm25"; reranker: a
+    cross-encoder's name, folder or object with `predict`, or a `Reranker`; depth; device; batch_size; and the options
+    of its base), "late" (model: a name, folder or object, or a `LateEncoder`; base, by default none; depth; device;
+    batch_size; and the options of its base), "multi-hop" (base; hops; facts; reads; and the options of its base), the
+    URL of a retrieval server over the same passages (timeout, retry_seconds, connections), that of a table in
+    PostgreSQL (`factgym.corpora.postgres`; encoder, preset, device, batch_size, timeout, retry_seconds), an object with
+    `search(queries, k)`, or a callable from passages to such an object. Raises `ConfigError` for anything else,
+    `MissingExtraError` when a library is absent.
     """
     check_index(index, **options)
     corpus = Corpus.of(passages)

@@ -94,5 +94,4 @@ def build_multi_hop(
     corpus: Corpus, base: IndexChoice = "bm25", hops: int = HOPS, facts: int = FACTS, reads: int = READS, **options: Any
 ) -> MultiHopIndex:
     """Build the base with its options, and search it in hops."""
-    index = build_index(corpus, base, **options)
-    return MultiHopIndex(corpus, index, hops=hops, facts=facts, reads=reads)
+    return MultiHopIndex(corpus, build_index(corpus, base, **options), hops=hops, facts=facts, reads=reads)

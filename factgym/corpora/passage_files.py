@@ -18,7 +18,7 @@ with the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -437,16 +437,15 @@ def check_layout(name: str) -> None:
         raise ConfigError(f"no layout {name!r:.80} of passages (known: {', '.join(names)}).{did_you_mean(name, names)}")
 
 
-def choose_layout(name: str, row: Row, allowed: Collection[str] = LAYOUTS) -> PassageLayout:
+def choose_layout(name: str, row: Row) -> PassageLayout:
     """Return the layout of a file by its first row: the one of this name, or with "auto" the one that fits.
 
     Raises ConfigError for an unknown name, DataError that lists the known layouts.
     """
     if name != AUTO:
         check_layout(name)
-    candidates = [LAYOUTS[candidate] for candidate in (allowed if name == AUTO else (name,))]
-    layout = next((candidate for candidate in candidates if candidate.fits(row)), None)
-    if layout is not None and layout.name in allowed:
+    candidates = list(LAYOUTS.values()) if name == AUTO else [LAYOUTS[name]]
+    if layout := next((candidate for candidate in candidates if candidate.fits(row)), None):
         return layout
     keys = ", ".join(sorted(map(str, row.values))[:12]) or "no keys"
     layouts = "; ".join(f"{candidate.name} ({candidate.keys})" for candidate in candidates)

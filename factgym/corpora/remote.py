@@ -20,14 +20,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.tasks import Immutable
 from factgym.corpora.combiner import Combiner
 from factgym.corpora.corpus import Corpus, Passage
-from factgym.corpora.http_client import (
-    FIRST_CONTACT_SECONDS,
-    HttpClient,
-    error_detail,
-    parse_health,
-    printable,
-    server_address,
-)
+from factgym.corpora.http_client import FIRST_CONTACT_SECONDS, HttpClient, error_detail, parse_health, printable
 from factgym.corpora.index import Hit, check_request, index_fingerprint
 from factgym.corpora.retrieved import RetrievedCorpus
 
@@ -67,15 +60,10 @@ class RemoteIndex(Immutable):
         retry_seconds: float = RETRY_SECONDS,
         connections: int = CONNECTIONS,
     ) -> None:
-        parts = server_address(url)
-        if timeout <= 0 or retry_seconds < 0 or connections < 1:
-            raise ConfigError(
-                "a server needs timeout above 0, retry_seconds of at least 0 and connections of at least 1"
-            )
+        self._client = HttpClient(url, timeout, "retrieval server", _START, retry_seconds, connections)
         self._corpus = Corpus.of(passages)
-        self.url = parts.geturl()
+        self.url = self._client.url
         self._options: dict[str, Any] = {"timeout": timeout, "retry_seconds": retry_seconds, "connections": connections}
-        self._client = HttpClient(parts, timeout, "retrieval server", _START)
         self._health = self._check_health(
             *self._client.exchange("GET", "/health", None, min(retry_seconds, FIRST_CONTACT_SECONDS))
         )
@@ -104,9 +92,7 @@ class RemoteIndex(Immutable):
 
     def _retrieve(self, queries: list[str], k: int) -> list[list[Hit]]:
         body = json.dumps({"queries": queries, "topk": k, "return_scores": True}).encode()
-        status, answer = self._client.exchange(
-            "POST", "/retrieve", body, self._options["retry_seconds"], self._check_health
-        )
+        status, answer = self._client.exchange("POST", "/retrieve", body, check_health=self._check_health)
         if status != 200:
             detail = error_detail(answer)
             raise ConfigError(f"the retrieval server at {self.url} refused a request (status {status}){detail}")

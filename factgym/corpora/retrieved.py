@@ -160,7 +160,7 @@ def read_health(url: str) -> Mapping[str, Any]:
         # Named, not imported: it imports the indexes, which import this module.
         health: Mapping[str, Any] = importlib.import_module("factgym.corpora.postgres").read_health(url)
         return health
-    client = HttpClient(server_address(url), _TIMEOUT, "retrieval server", _START)
+    client = HttpClient(url, _TIMEOUT, "retrieval server", _START)
     return parse_health(*client.exchange("GET", "/health", None, FIRST_CONTACT_SECONDS))
 
 

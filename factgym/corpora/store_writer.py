@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import shutil
 from array import array
 from collections import defaultdict
@@ -170,7 +171,7 @@ def _build(
         steps = 1 + jobs
         progress(BuildProgress("index", 0, steps))
         texts: _Texts | None = None
-        for done, result in enumerate(run(_call, merge.steps()), 1):
+        for done, result in enumerate(run(operator.call, merge.steps()), 1):
             texts = texts or result
             progress(BuildProgress("index", done, steps))
     assert texts is not None
@@ -214,10 +215,6 @@ def _count(tasks: Iterable[Any], run: Run, progress: OnProgress) -> int:
         report(counted)
     progress(BuildProgress("read", done, done, size))
     return chunks
-
-
-def _call(step: Callable[[], Any]) -> Any:
-    return step()
 
 
 class _Texts(NamedTuple):

@@ -172,8 +172,7 @@ def _ends_with_text(template: Session) -> bool:
     actions = play_oracle(env)
     if actions is None:
         return not session.tools()
-    items = env.parser.parse(actions[-1]).items
-    return not any(isinstance(item, ToolCall) for item in items)
+    return not any(isinstance(item, ToolCall) for item in env.parser.parse(actions[-1]).items)
 
 
 class Rollout:

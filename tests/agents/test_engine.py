@@ -11,13 +11,14 @@ from collections import Counter
 import policies
 import pytest
 from fault_server import FaultServer, error, reply
+from play_policy import play_policy
 from timeless import timeless
 
 import factgym
 from factgym.agents.agent import Agent, agent_from_script
 from factgym.agents.endpoint import Endpoint
 from factgym.agents.resolve import find_scripted_agent, scripted_agents
-from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, play_many, run_jobs, run_policy
+from factgym.agents.rollout.engine import Limits, RunAbortedError, play_episode, play_many, run_jobs
 from factgym.agents.rollout.jobs import Job, Progress, jobs_of, task_order
 from factgym.agents.runs.collect import manifest_of
 from factgym.agents.runs.files import EPISODES, MANIFEST
@@ -341,8 +342,7 @@ class Waiter:
 
 def test_an_async_policy_plays():
     env = factgym.make("claimcheck")
-    env.reset(seed=1)
-    run_policy(env, Waiter())
+    play_policy(env, Waiter(), 1)
     assert env.episode.stop == "submitted"
 
 
@@ -355,8 +355,7 @@ def test_a_policy_sees_messages_and_open_tools():
             return "nothing to say"
 
     env = factgym.make("claimcheck", max_turns=2)
-    env.reset(seed=1)
-    run_policy(env, Looker())
+    play_policy(env, Looker(), 1)
     names = ["list", "search", "read", "submit"]
     assert seen == [(["system", "user"], names), (["system", "user", "assistant", "user"], names)]
     assert env.episode.stop == "turn_limit"

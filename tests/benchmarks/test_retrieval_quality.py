@@ -139,11 +139,11 @@ def test_unusable_files_are_errors_that_name_the_fix(beir: Path, data_dir: Path)
 
 
 def test_the_commands(beir: Path, tmp_path: Path) -> None:
-    words = f"corpus evaluate {beir} --index bm25 --index rank-bm25 -k 1 --set k1=1.2 --out q.json".split()
+    words = f"corpus evaluate {beir} --index bm25 --index bm25s -k 1 --set k1=1.2 --out q.json".split()
     done = run_factgym(words, tmp_path)
     assert done.returncode == 0, done.stderr
     numbers = json.loads((tmp_path / "q.json").read_text("utf-8"))
-    assert set(numbers["indexes"]) == {"bm25", "rank-bm25"}
+    assert set(numbers["indexes"]) == {"bm25", "bm25s"}
     assert numbers["indexes"]["bm25"]["recall@1"]["value"] == 0.75
     done = run_factgym([*words, "--set", "encoder=x"], tmp_path)
     assert done.returncode == 2

@@ -18,9 +18,9 @@ from factgym.benchmarks.seva import paper as tables_of
 from factgym.benchmarks.seva.benchmark import data_sets
 from factgym.benchmarks.seva.paper import facts, paper_outputs, paper_tables, reward
 from factgym.rewards.seva.output import LABELS, read_output
-from factgym.rewards.seva.rubrics import GROUNDED, PROCESS, reward_of
+from factgym.rewards.seva.rubrics import GROUNDED, PROCESS
 from factgym.rewards.seva.scoring import SevaGold, score_output
-from perf.seva import make_items, measure_seva_reward
+from perf.seva import make_items, measure_seva_reward, reward_of
 
 
 @pytest.fixture(scope="module")

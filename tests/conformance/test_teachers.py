@@ -9,7 +9,7 @@ from typing import Any
 from setups import Setup, agents
 
 from factgym.agents.rollout.engine import play_episode
-from factgym.benchmarks.conformance import COMPOSED, COPIED, names_of, objections
+from factgym.benchmarks.conformance import COMPOSED, COPIED, objections
 
 EPISODES = 15
 
@@ -21,6 +21,13 @@ OTHER = {
     "type", "explanation", "justification",
 }  # fmt: skip
 """Arguments that are neither copied nor composed: judgements, numbers, explanations."""
+
+
+def names_of(value: Any) -> set[str]:
+    """The names of arguments at any depth."""
+    if isinstance(value, dict):
+        return set(value).union(*map(names_of, value.values()))
+    return set().union(*map(names_of, value)) if isinstance(value, list) else set()
 
 
 def play(setup: Setup, role: str) -> list[dict[str, Any]]:

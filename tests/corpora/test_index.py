@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from factgym.core.errors import ConfigError, DataError, FactgymError, MissingExtraError
-from factgym.corpora.bm25 import SMALL, Bm25sIndex, RankBm25Index, SmallBM25
+from factgym.corpora.bm25 import SMALL, Bm25sIndex, SmallBM25
 from factgym.corpora.corpus import Corpus, Passage, UnknownPassageError
 from factgym.corpora.dense import E5, Encoder, preset_of
 from factgym.corpora.index import CheckedIndex, FingerprintedIndex, Hit, HybridIndex, Index, build_index, check_index
@@ -43,7 +43,6 @@ def test_bm25_is_small_or_large_by_the_corpus() -> None:
     assert isinstance(build_index(many[:SMALL]), SmallBM25)
     assert isinstance(build_index(many), Bm25sIndex)
     assert isinstance(build_index(Corpus(PASSAGES), "bm25s"), Bm25sIndex)
-    assert isinstance(build_index(PASSAGES, "rank-bm25"), RankBm25Index)
 
 
 def test_options_reach_the_index() -> None:
@@ -75,17 +74,14 @@ def test_mistakes_are_named(index: Any, options: dict[str, Any], message: str) -
         build_index(PASSAGES, index, **options)
 
 
-@pytest.mark.parametrize("absent", ["faiss", "sentence_transformers", "rank_bm25"])
+@pytest.mark.parametrize("absent", ["faiss", "sentence_transformers"])
 def test_a_missing_library_names_its_extra(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
-    extra = "rank-bm25" if absent == "rank_bm25" else "dense"
-    with pytest.raises(MissingExtraError, match=f"needs the extra '{extra}'"):
+    with pytest.raises(MissingExtraError, match="needs the extra 'dense'"):
         if absent == "sentence_transformers":
             Encoder("some-model", "plain")
-        elif absent == "faiss":
-            build_index(PASSAGES, "dense", encoder=FakeEncoder())
         else:
-            build_index(PASSAGES, "rank-bm25")
+            build_index(PASSAGES, "dense", encoder=FakeEncoder())
 
 
 def test_a_choice_can_be_checked_without_building_it() -> None:
@@ -170,7 +166,7 @@ def test_results_of_a_users_index_are_checked(answer: Any, message: str) -> None
 
 
 def test_every_index_satisfies_the_contract() -> None:
-    for name in ("bm25", "bm25s", "rank-bm25"):
+    for name in ("bm25", "bm25s", "multi-hop"):
         index = build_index(PASSAGES, name)
         assert isinstance(index, Index) and isinstance(index, FingerprintedIndex)
         assert CheckedIndex(index, Corpus(PASSAGES)).search(["leave", "days", ""], 5)[2] == []

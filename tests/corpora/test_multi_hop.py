@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from play_policy import play_policy
 
 import factgym
-from factgym.agents.rollout.engine import run_policy
 from factgym.benchmarks.retrieval import evaluate_index, read_judged
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolSchema
@@ -113,7 +113,14 @@ def test_mistakes_are_named(options: dict[str, Any], message: str) -> None:
 
 
 def test_fingerprints_tell_settings_and_bases_apart() -> None:
-    choices: list[dict[str, Any]] = [{}, {"hops": 3}, {"facts": 2}, {"k1": 1.0}, {"base": "rank-bm25"}, {"hops": 2}]
+    choices: list[dict[str, Any]] = [
+        {},
+        {"hops": 3},
+        {"facts": 2},
+        {"k1": 1.0},
+        {"base": "hybrid", "indexes": ["bm25"]},
+        {"hops": 2},
+    ]
     made = [build_index(PASSAGES, "multi-hop", **options) for options in choices]
     assert len({index.fingerprint() for index in made if isinstance(index, FingerprintedIndex)}) == 5
 
@@ -138,8 +145,7 @@ def test_the_baseline_agent_searches_with_what_it_read() -> None:
             prompt[:] = messages
             return policy.act(messages, tools)
 
-    env.reset(seed=3)
-    run_policy(env, Watched())
+    play_policy(env, Watched(), 3)
     queries = previous_queries(prompt)
     assert len(queries) == 3 and all(query.startswith(queries[0]) for query in queries)
     results = parse_solver_prompt(prompt).results

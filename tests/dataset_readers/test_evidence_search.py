@@ -118,7 +118,7 @@ def test_unknown_settings_are_refused_at_once(tmp_path: Path) -> None:
         ({"scope": "claims"}, "Did you mean 'claim'"),
         ({"index": "bm26"}, "no index 'bm26'"),
         ({"k2": 1}, "has no option 'k2'"),
-        ({"cache_dir": tmp_path, "index": "rank-bm25"}, "cache_dir is for index='bm25'"),
+        ({"cache_dir": tmp_path, "index": "multi-hop"}, "cache_dir is for index='bm25'"),
         ({"keep": 0}, "at least 1"),
     ]:
         with pytest.raises(ConfigError, match=message):

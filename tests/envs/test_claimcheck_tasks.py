@@ -69,7 +69,7 @@ def test_a_second_instance_costs_nothing_but_itself(source: Source) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        *({"seed": 1}, {"size": 3}, {"split": "train"}, {"haystack": True}, {"index": "rank-bm25"}),
+        *({"seed": 1}, {"size": 3}, {"split": "train"}, {"haystack": True}, {"index": "bm25s"}),
         {"rules": QuoteRules(min_quote_chars=20)},
     ],
     ids=str,

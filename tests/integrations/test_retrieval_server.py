@@ -20,7 +20,7 @@ from retrieval_served import TOKEN, check_token, ids, request, serving, start, s
 
 from factgym.core.errors import ConfigError
 from factgym.corpora.build import read_passages
-from factgym.corpora.http_client import HttpClient, server_address
+from factgym.corpora.http_client import HttpClient
 from factgym.corpora.index import build_index
 from factgym.integrations.frameworks import Shell
 from factgym.integrations.retrieval import MicroBatcher, RetrievalLimits, RetrievalServer
@@ -317,7 +317,7 @@ def test_a_server_that_asks_for_no_token_never_sees_it(monkeypatch: pytest.Monke
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        client = HttpClient(server_address(f"http://127.0.0.1:{server.server_port}"), 10, "server", "start it")
+        client = HttpClient(f"http://127.0.0.1:{server.server_port}", 10, "server", "start it")
         assert client.exchange("GET", "/health", None, 1)[0] == 404
         server.shutdown()
     assert headers == [None]

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from factgym.rewards.seva.rubrics import PROCESS, reward_of
-from factgym.rewards.seva.scoring import SevaGold
+from factgym.rewards.rubric import Rubric
+from factgym.rewards.seva.output import read_output
+from factgym.rewards.seva.rubrics import PROCESS
+from factgym.rewards.seva.scoring import SevaGold, score_output
 
 POSITIVE = SevaGold("Attributable")
 NEGATIVE = SevaGold("Not Attributable")
@@ -36,6 +38,12 @@ def output(**changes: Any) -> dict[str, Any]:
         "fix_suggestion": "Change 12 to 8.",
     }
     return {name: value for name, value in (fields | changes).items() if value is not None}
+
+
+def reward_of(text: str, gold: SevaGold, rubric: Rubric = PROCESS, **options: Any) -> float:
+    """The reward of a policy's text. options: claim, source and rules, as of `score_output`."""
+    score = score_output(read_output(text), gold, **options)
+    return rubric.total(score.components, score.gates)
 
 
 def process(data: dict[str, Any], gold: SevaGold = NEGATIVE, **options: Any) -> float:

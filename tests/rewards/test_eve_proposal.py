@@ -437,10 +437,6 @@ def test_rules_out_of_range_are_refused(values: dict[str, object]) -> None:
         EveRules(**values)  # type: ignore[arg-type]
 
 
-def test_hops_are_drawn_four_to_three_to_two_to_one() -> None:
-    assert EveRules().hop_pmf == pytest.approx((0.4, 0.3, 0.2, 0.1))
-
-
 # Blocks and the format reward: Dr. Zero's numbers, appendix D word by word, and the guarded parts
 
 SOURCE = "Ada Lovelace, daughter of Lord Byron, was born in London on 10 December 1815."

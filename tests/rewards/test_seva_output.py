@@ -7,11 +7,11 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from seva_outputs import NEGATIVE, POSITIVE, output
+from seva_outputs import NEGATIVE, POSITIVE, output, reward_of
 
 from factgym.core.strict_json import Limits
 from factgym.rewards.seva.output import output_of, read_output
-from factgym.rewards.seva.rubrics import RUBRICS, reward_of, span_credits
+from factgym.rewards.seva.rubrics import RUBRICS, span_credits
 from factgym.rewards.seva.scoring import score_output
 
 TEXT = json.dumps(output())

@@ -26,6 +26,7 @@ from seva_outputs import (
     aligned,
     output,
     process,
+    reward_of,
     step,
 )
 
@@ -41,7 +42,7 @@ from factgym.rewards.seva.output import (
     output_of,
     read_output,
 )
-from factgym.rewards.seva.rubrics import BINARY, GROUNDED, PROCESS, find_rubric, reward_of
+from factgym.rewards.seva.rubrics import BINARY, GROUNDED, PROCESS, find_rubric
 from factgym.rewards.seva.scoring import (
     SevaGold,
     SevaRules,

@@ -52,7 +52,7 @@ def encoding_on_ray(address: str, encoder: Encoder | LateEncoder) -> Iterator[En
         def encode(blocks: Iterable[list[Passage]]) -> Iterator[Vectors | list[Rows]]:
             under_way = 0
             for block in blocks:
-                pool.submit(_encode, block)
+                pool.submit(lambda worker, block: worker.encode.remote(block), block)
                 under_way += 1
                 if under_way == 2 * len(workers):
                     yield pool.get_next()
@@ -61,10 +61,6 @@ def encoding_on_ray(address: str, encoder: Encoder | LateEncoder) -> Iterator[En
                 yield pool.get_next()
 
         yield encode
-
-
-def _encode(worker: Any, block: list[Passage]) -> Any:
-    return worker.encode.remote(block)
 
 
 @contextmanager

@@ -15,10 +15,10 @@ import gc
 import inspect
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, cast
 
 from pydantic import Field
 
@@ -30,8 +30,6 @@ from factgym.core.env import Env
 from factgym.core.errors import FactgymError
 from factgym.core.policy import Policy, PolicyError, PromptRefusedError, ScriptedAgent, as_policy_error
 from factgym.core.secrets import redact_text
-
-T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
@@ -136,29 +134,18 @@ async def _policy_call(call: Call, function: Callable[..., Any], *args: Any) -> 
 
 def play_episode(env: Env[Any], agent: ScriptedAgent, task: int, seed: int = 0) -> Record:
     """Let a scripted agent play one task, without an event loop, and return the record."""
-    episode, _ = _result(play(env, agent_from_script(agent), Job(task, 0, seed), act=_call_synchronously))
-    return episode
+    # A coroutine that never awaits anything pending runs to its end in one step, and returns by StopIteration.
+    try:
+        play(env, agent_from_script(agent), Job(task, 0, seed), act=_call_synchronously).send(None)
+    except StopIteration as done:
+        return cast(Outcome, done.value)[0]
+    raise AssertionError("the coroutine suspended")
 
 
 def play_many(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int], seed: int = 0) -> Iterator[Record]:
     """Let a scripted agent play tasks one after another."""
     for task in tasks:
         yield play_episode(env, agent, task, seed)
-
-
-def run_policy(env: Env[Any], policy: Policy) -> None:
-    """Let a policy act until the episode ends; `env` has just been reset. Exceptions of the policy pass through."""
-    _result(_play_turns(env, policy, Log(), _call_synchronously, call_here))
-
-
-def _result(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never suspends."""
-    # A coroutine that never awaits anything pending runs to its end in one step, and returns by StopIteration.
-    try:
-        coroutine.send(None)
-    except StopIteration as done:
-        return cast(T, done.value)
-    raise AssertionError("the coroutine suspended")
 
 
 class RunAbortedError(FactgymError):

@@ -31,7 +31,6 @@ from factgym.corpora.http_client import (
     error_detail,
     parse_health,
     printable,
-    server_address,
 )
 
 NO_COUNT = -1
@@ -72,24 +71,13 @@ class RemoteCounter(Immutable):
         max_diff_tokens: int | None = None,
         max_clause_freq: int | None = None,
     ) -> None:
-        parts = server_address(url)
-        if timeout <= 0 or retry_seconds < 0 or connections < 1:
-            raise ConfigError(
-                "a server needs timeout above 0, retry_seconds of at least 0 and connections of at least 1"
-            )
-        self.url = parts.geturl()
-        self._options: dict[str, Any] = {
-            "index": index,
-            "timeout": timeout,
-            "retry_seconds": retry_seconds,
-            "connections": connections,
-            "max_diff_tokens": max_diff_tokens,
-            "max_clause_freq": max_clause_freq,
-        }
+        self._client = HttpClient(url, timeout, "count server", _START, retry_seconds, connections)
+        self.url = self._client.url
         limits = {"max_diff_tokens": max_diff_tokens, "max_clause_freq": max_clause_freq}
+        patience = {"timeout": timeout, "retry_seconds": retry_seconds, "connections": connections}
+        self._options: dict[str, Any] = {"index": index, **patience, **limits}
         self._settings = {"index": index} | {name: limit for name, limit in limits.items() if limit is not None}
-        self._client = HttpClient(parts, timeout, "count server", _START)
-        self._retry_seconds, self._connections = retry_seconds, connections
+        self._connections = connections
         self._counts: dict[str, int] = {}
         self._lock = threading.Lock()
         window = min(retry_seconds, FIRST_CONTACT_SECONDS)
@@ -130,12 +118,12 @@ class RemoteCounter(Immutable):
         if is_lost.is_set():
             return NO_COUNT
         try:
-            return self._parse(*self._post(text, self._retry_seconds))
+            return self._parse(*self._post(text))
         except ServerUnavailableError:
             is_lost.set()
             return NO_COUNT
 
-    def _post(self, text: str, window: float) -> tuple[int, bytes]:
+    def _post(self, text: str, window: float | None = None) -> tuple[int, bytes]:
         body = json.dumps({**self._settings, "query_type": "count", "query": text}).encode()
         return self._client.exchange("POST", "/", body, window)
 

@@ -62,7 +62,7 @@ class ClaimCheckConfig(DataConfig):
 
     source: origin of the examples. split: part of the data, by default the first of Splits. size: number of examples,
     all by default. path: the folder (`docs`) or file (`contracts`) of a source that is not generated. reward: "judged",
-    "r0", "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", "rank-bm25", or an object
+    "r0", "gated", "v2" or a `Rubric` over the same components. index: "bm25", "dense", "hybrid", or an object
     with `search(queries, k)`. index_options: arguments of the index. haystack: search the passages of the whole split
     rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
     definition of a quote. balance: of ContractNLI, as many tasks of each hypothesis under its most frequent label as under

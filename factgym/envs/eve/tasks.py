@@ -61,16 +61,8 @@ class SolverTaskSet(ItemTaskSet[SolverTask, EveSolverConfig]):
             corpus = str(Path(corpus).resolve())
         path = None if config.source == "synthetic" else _questions_path(config)
         key = (
-            *(
-                "eve solver",
-                config.source,
-                config.world,
-                config.chosen_split,
-                config.size,
-                path,
-                config.seed,
-                config.search,
-            ),
+            *("eve solver", config.source, config.world, config.chosen_split, config.size),
+            *(path, config.seed, config.search),
             *map(setting_key, (corpus, config.index, config.index_options or {})),
         )
         return shared(key, lambda: cls(load_triples(config), config))

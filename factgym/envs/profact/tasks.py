@@ -47,7 +47,7 @@ class ProFactConfig(DataConfig):
     folder of claims. store: the folder of AVeriTeC's knowledge store; without it the gold evidence of the whole split is
     the haystack, and every report says so. world: of generated claims, the "reports" of agencies on up to three
     statements, or for small models the "miniature", one short statement and six sentences. scope: search a claim's own evidence ("claim") or all of the store
-    ("global"). index: "bm25", "bm25s", "rank-bm25", "dense" or "hybrid"; index_options: its arguments (for "dense"
+    ("global"). index: "bm25", "bm25s", "dense" or "hybrid"; index_options: its arguments (for "dense"
     encoder=…, by default "qwen3", which the paper has; preset="e5", "qwen3" or "plain"). k: pieces of evidence per search. cache_dir: folder of cached indexes.
     max_passage_chars: of one piece of evidence. exclude_later: omit evidence dated after the claim. max_questions: how
     many of the posed questions are accepted. reward: "guarded", "process" (the paper's), "noprocess" or a `Rubric` over
@@ -166,16 +166,8 @@ class ProFactTaskSet(ItemTaskSet[ProFactTask, ProFactConfig]):
             return tasks
 
         key = (
-            *(
-                "profact",
-                config.chosen_source,
-                config.world,
-                config.chosen_split,
-                config.size,
-                path,
-                config.store,
-                config.scope,
-            ),
+            *("profact", config.chosen_source, config.world, config.chosen_split, config.size),
+            *(path, config.store, config.scope),
             *(config.index, setting_key(config.index_options or {}), config.k, config.cache_dir),
             *(config.max_passage_chars, config.exclude_later, config.seed),
         )

@@ -88,17 +88,8 @@ class SevaTaskSet(ItemTaskSet[SevaTask, SevaConfig]):
     def of(cls, config: SevaConfig) -> SevaTaskSet:
         path = None if config.source == "synthetic" else config.require_path(_CONTENT).resolve()
         key = (
-            "seva",
-            config.source,
-            config.chosen_split,
-            config.size,
-            path,
-            config.seed,
-            config.max_source_chars,
-            config.cues,
-            config.balance,
-            config.world,
-            config.passages,
+            *("seva", config.source, config.chosen_split, config.size, path, config.seed),
+            *(config.max_source_chars, config.cues, config.balance, config.world, config.passages),
         )
         return shared(key, lambda: cls(_load_claims(config), config))
 

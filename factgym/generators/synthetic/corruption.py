@@ -336,7 +336,6 @@ def add_value(case: Case) -> Draft:
 _STATED: tuple[Kind, ...] = ("deadline", "notice", "may", "forbid", "approve", "cap", "keep", "every", "duty")
 _COMMON: tuple[Kind, ...] = ("deadline", "deadline", "notice", "may", "may", "forbid", "cap", "every")
 _PARTIED: tuple[Kind, ...] = ("deadline", "notice", "cap", "may", "every", "forbid")
-_TIMED: tuple[Kind, ...] = ("deadline", "notice", "cap", "keep", "approve")
 _COUNTED: tuple[Kind, ...] = ("deadline", "notice", "cap", "every")
 _VARIED: tuple[Kind, ...] = ("state", "state", "penalty", "forbid", "may", "may", "duty")
 _TIMED_MORE: tuple[Kind, ...] = ("deadline", "notice", "cap", "deadline", "notice", "cap", "keep", "approve")

@@ -49,8 +49,7 @@ _ERROR_OF_SLOT = {"quantity": "number", "anchor": "trigger", "authority": "entit
 def plan_multihop(setting: Setting, verdict: Verdict) -> tuple[list[Draft], list[Section]]:
     """Draw the claims of a multi-hop example and the five sections that decide them together."""
     puzzle = _Puzzle(setting)
-    drafts = puzzle.draft_claims(verdict)
-    return drafts, puzzle.sections()
+    return puzzle.draft_claims(verdict), puzzle.sections()
 
 
 class _Puzzle:

@@ -146,7 +146,6 @@ def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
         warnings.warn(
             f"{env_id} shows its policy less than the whole transcript (policy_prompt), and TRL's rollouts can only "
             "append: here the policy sees all of it. Rewards are the same; prompts are not those of an evaluation.",
-            UserWarning,
             stacklevel=2,
         )
     attributes = {

@@ -76,7 +76,6 @@ class StopWhenDone:
                     f"{self.limit_name}={limit} bounds the whole episode, all tool text included; the oracle of "
                     f"{env._env_id} takes up to {length} tokens on its first tasks. An episode that does not fit is "
                     f"truncated and scored: set at least {2 * length}.",
-                    UserWarning,
                     stacklevel=3,
                 )
 

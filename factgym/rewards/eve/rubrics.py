@@ -62,7 +62,6 @@ with the answer does not count as evidence. Of the supporting sentences that con
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
@@ -128,12 +127,6 @@ class EveRules:
             raise ConfigError("EveRules.hop_weights need a weight above 0")
         if self.short_answer_words > self.long_answer_words:
             raise ConfigError("EveRules.short_answer_words must not exceed long_answer_words")
-
-    @property
-    def hop_pmf(self) -> tuple[float, ...]:
-        """Probabilities of 1, 2, 3 … hops."""
-        total = math.fsum(self.hop_weights)
-        return tuple(weight / total for weight in self.hop_weights)
 
 
 DEFAULT_RULES = EveRules()

@@ -19,8 +19,8 @@ from json import JSONDecoder
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.strict_json import DEFAULT_LIMITS, skip_space
 from factgym.rewards.rubric import Rubric
-from factgym.rewards.seva.output import FIELDS, read_output
-from factgym.rewards.seva.scoring import DEFAULT_RULES, SevaGold, SevaRules, SevaScore, score_output
+from factgym.rewards.seva.output import FIELDS
+from factgym.rewards.seva.scoring import SevaScore
 
 _PROCESS = {"format": Fraction(1, 7), "alignment": Fraction(3, 7), "chain": Fraction(3, 7)}
 _OUTCOME = {"label": Fraction(1, 2), "diagnosis": Fraction(1, 2)}
@@ -152,23 +152,6 @@ def find_rubric(name: str) -> SevaRubric:
     if base != stem and "diagnosis" in rubric.weights:
         rubric = by_label(rubric)
     return rubric if stem == name else replace(rubric, name=rubric.name + _UNFLOORED, floor=False)
-
-
-def reward_of(
-    text: str,
-    gold: SevaGold,
-    rubric: Rubric = PROCESS,
-    *,
-    claim: str | None = None,
-    source: str | None = None,
-    rules: SevaRules = DEFAULT_RULES,
-) -> float:
-    """Return the reward of a policy's text, as a trainer's reward function needs it. Never raises for any text.
-
-    Raises ConfigError when the rubric weighs grounded components and the claim or the source is missing.
-    """
-    score = score_output(read_output(text), gold, claim=claim, source=source, rules=rules)
-    return rubric.total(score.components, score.gates)
 
 
 Range = tuple[int, int]

@@ -67,7 +67,6 @@ def load_model(name: str, lora: Lora | None) -> Loaded:
         warnings.warn(
             f"{', '.join(sorted(special))} are special tokens of {name!r}, which TRL strips from every reply: rewards "
             "for that format are lost. Make them ordinary tokens of the tokenizer.",
-            UserWarning,
             stacklevel=2,
         )
     return loaded
@@ -227,14 +226,12 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         warnings.warn(
             f"the longest trace has {longest} tokens, more than the {loaded.context} of the model: set max_length to "
             'leave its end out, or take env_config.prompt = "brief"',
-            UserWarning,
             stacklevel=2,
         )
     if max_length is not None and longest >= max_length:
         cut = sum(len(row["input_ids"]) >= max_length for row in trainer.train_dataset)
         warnings.warn(
             f"{cut} of {len(lines)} traces are cut at max_length={max_length}, and with them the policy's last messages",
-            UserWarning,
             stacklevel=2,
         )
     return trainer, {"traces": len(lines), "longest_trace": longest}
@@ -280,7 +277,6 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         warnings.warn(
             f"prompts of {env_id} have up to {length.prompt} tokens with their tool schemas, and max_completion is "
             f"{limit}: together more than the {loaded.context} of the model. Episodes that do not fit are cut off.",
-            UserWarning,
             stacklevel=2,
         )
     if type(run.env).policy_prompt is not Env.policy_prompt:
