@@ -6,12 +6,13 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
 
+from factgym.check.clauses import clauses_of
 from factgym.check.words import DEMONYMS, DETERMINERS, TABLES, Clause, Word, near, opposites, word_set
 from factgym.text.wordnet import bases
 
 _ERGATIVE, _MEASURES = word_set("ergative"), word_set("measure")
 _GROUPS, _ATTRIBUTES, _CLASSES = word_set("group"), word_set("attribute"), word_set("class")
-_PORTIONS = word_set("portion")
+_PORTIONS, _PERSONS = word_set("portion"), word_set("person")
 _CHANGES = ({"from", "to"}, {"by", "to"}, {"by", "from"})
 """Of amounts: "rose by 5" is not "rose to 5"."""
 _PARTICLES = frozenset({"up", "off", "out", "away", "down", "back"})
@@ -293,3 +294,33 @@ def are_apart(source: str, first: Word, second: Word) -> bool:
     first, second = sorted((first, second), key=lambda word: word.start)
     between = source[first.end : second.start]
     return _APART.search(between) is not None and between != ", "
+
+
+def antecedents(text: str, pronoun: str) -> list[Word]:
+    """Return the words of the sentence before for which a pronoun may stand; none where it may stand for several things."""
+    if pronoun in ("they", "them", "their"):
+        return [
+            word for clause in clauses_of(text) for word in clause.words if word.role in ("subject", "object", "by")
+        ]
+    is_person = pronoun in ("he", "she", "him", "her", "his")
+    roles = {"subject", "object", "by", "to"} if is_person else {"subject", "object"}
+    runs: list[list[Word]] = []
+    determined: set[int] = set()
+    for clause in clauses_of(text):
+        determined |= {token.end + 1 for token in clause.tokens if token.lower in DETERMINERS}
+        parts = roles - {"object"} if clause.is_copular else roles
+        for word in () if clause.relative else clause.words:
+            if word.role in parts and not word.value:
+                if not runs or word.start != runs[-1][-1].end + 1:
+                    runs.append([])
+                runs[-1].append(word)
+    candidates: dict[str, list[Word]] = {}
+    for run in runs:
+        head, is_named = run[-1].lower, run[-1].kind == "name"
+        is_subject = run[0].role == "subject" and (run is runs[0] or run[0].start in determined)
+        if run[-1].kind == "word" and head.endswith("s") and bases(head, 0) - {head}:
+            continue  # a plural
+        can_be_person = head in _PERSONS or (is_named and (is_subject or len(run) > 1))
+        if can_be_person if is_person else is_subject or is_named:
+            candidates.setdefault(head, run)
+    return next(iter(candidates.values())) if len(candidates) == 1 else []

@@ -62,7 +62,8 @@ _ALL_BUT = re.compile(r"\b(?:all|every\w*|any\w*|none|no\w*)\b[^,.;]{0,40} but (
 _ON_CONDITION = re.compile(
     r"\b(?:as long as|so long as|in case|in the event|on condition|assuming|apart from|aside from|other than|but not|"
     r"by appointment|on request|given (?:enough|sufficient|that)|^in (?:the|a|an|h(?:is|er)|its) (?:[\w-]+ )?"
-    r"(?:novel|film|movie|story|tale|play|myth|legend|dream|book|series|game|poem|opera))\b|^(?:should|had|were) (?:the|a|an|any|you|they|it) ",
+    r"(?:novel|film|movie|story|tale|play|myth|legend|dream|book|series|game|poem|opera)|"
+    r"^(?:myth|draft|false|wrong|rumou?r|outdated|obsolete|deprecated|superseded)(?= ?[:–—]))\b|^(?:should|had|were) (?:the|a|an|any|you|they|it) ",
     re.I,
 )
 _PROVIDED = re.compile(r"\bprovided (?:that|the|you|they|it|he|she|a)\b", re.I)

@@ -18,7 +18,17 @@ from typing import Any
 from factgym.baselines.evidence import Evidence, Sentence, Statement
 from factgym.baselines.nli import Prediction
 from factgym.baselines.rules import rules
-from factgym.check.alignment import are_apart, drops_head, excludes, is_taken, matches, plays, same_count, same_role
+from factgym.check.alignment import (
+    antecedents,
+    are_apart,
+    drops_head,
+    excludes,
+    is_taken,
+    matches,
+    plays,
+    same_count,
+    same_role,
+)
 from factgym.check.clauses import clauses_of
 from factgym.check.limits import DEONTIC, QUANTIFIED, conditions_of, conflicts, parity
 from factgym.check.words import (
@@ -176,7 +186,7 @@ def _by_sentence(claim: Clause, text: str, number: int, evidence: Evidence) -> I
         for index, clause in enumerate(clauses):
             leans = _leans(clause, sentence.text)
             subjects = [word for other in clauses[:index] for word in other.words if word.role == "subject"]
-            before, topic = _named_before(evidence, number) if leans else ([], [])
+            before, topic = _named_before(evidence, number, leans) if leans else ([], [])
             yield _Comparison(
                 claim,
                 text,
@@ -256,7 +266,7 @@ def is_verb(clause: Clause, word: Word) -> bool:
     return word.lower in AUXILIARIES or any(fact.start == word.start and fact.role == "verb" for fact in clause.words)
 
 
-def _named_before(evidence: Evidence, number: int) -> tuple[list[Word], list[Word]]:
+def _named_before(evidence: Evidence, number: int, leans: str) -> tuple[list[Word], list[Word]]:
     """Return the facts of the sentence before in the passage, and the subject that "it" may stand for; empty for the first.
 
     Where that sentence begins without a name, the subject of the passage's first sentence is meant.
@@ -269,6 +279,11 @@ def _named_before(evidence: Evidence, number: int) -> tuple[list[Word], list[Wor
         return [], []
     before = [word for word in words_of(sentences[number - 1].text) if word.is_fact]
     topic = [word for word in clauses_of(sentences[number - 1].text)[0].words if word.role == "subject"]
+    words = [word.lower for word in words_of(sentences[number].text)]
+    pronoun = next((lower for lower in words if lower in _OWNERS | _PRONOUNS), "")
+    if leans != "noun" and pronoun and not any(w.lower in PRONOUNS for w in words_of(sentences[number - 1].text)[:1]):
+        before = antecedents(sentences[number - 1].text, pronoun)
+        return before, before
     if not any(word.kind == "name" for word in topic):
         opening = clauses_of(sentences[first].text)[0].words
         is_chain = any(word.lower in PRONOUNS for word in words_of(sentences[number - 1].text)[:1])
@@ -423,7 +438,7 @@ class _Comparison:
 
     def _opens_unnamed(self, fact: Word) -> bool:
         """Whether a passage without a title begins with a pronoun: then it is about what the claim names."""
-        is_opening = self.leans == "pronoun" and not self.before and not self.title
+        is_opening = self.leans == "pronoun" and not self.preceding and not self.title
         rivals = any(word.kind == "name" and word.role == "subject" for word in self.clause.words)
         return is_opening and not rivals and not fact.value and fact.role == "subject"
 
