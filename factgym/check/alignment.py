@@ -136,6 +136,8 @@ def same_role(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
         return False  # "Ann gave up the title": "Ann gave the title"
     if claim.is_copular and clause.is_copular and word.role == "to" and fact.preposition in _PLACES:
         return False  # "the shop is next to the bank"
+    if word.preposition == "as" == clause.opener and claim.is_copular:
+        return False  # "As a child, Ann lived in Rome"
     free = fact.lower.endswith("ly") or fact.lower in DEMONYMS or word.lower in DEMONYMS
     first, second = plays(fact, claim), plays(word, clause)
     changes = [_may_change(fact, claim, second, clause), _may_change(word, clause, first, claim)]

@@ -121,6 +121,7 @@ def conflicts(
     if "respectively" in source.lower() and "respectively" not in stated:
         yield "unsupported", "The text says which is which by “respectively”."
     yield from _rates(matched, stated, source)
+    yield from _alternatives(claim, clause, matched, source)
     yield from _circumstance(clause, starts, source)
 
 
@@ -135,6 +136,8 @@ _AMONG = re.compile(
     re.I,
 )
 _RATE = re.compile(r" ?(?:(?:per|an?|each|every)\b|/) ?(\w+)\b(?! (?:ago|later|earlier|before|after))", re.I)
+_DISTANCE = re.compile(r" (ago|later|earlier)\b", re.I)
+_PREFIX = re.compile(r"\b(great|step|half|vice|pseudo|quasi|grand|foster|would-be)[- ]\Z", re.I)
 _RATES = {
     "month": "monthly",
     "year": "annual annually yearly annum",
@@ -147,10 +150,31 @@ _RATES = {
 def _rates(matched: Iterable[Word], stated: set[str], source: str) -> Iterator[Conflict]:
     """Find what an amount is for each of, where the claim leaves that out: "5 euros per month", "5 euros a ticket"."""
     words = {lemma for lower in stated for lemma in lemmas(lower)}
-    for amount in matched:
-        rate = _RATE.match(source, amount.end) if amount.kind == "amount" else None
+    for word in matched:
+        rate = _RATE.match(source, word.end) if word.kind == "amount" else None
         if rate and not words & lemmas(rate[1].lower()) and words.isdisjoint(_RATES.get(rate[1].lower(), "").split()):
             yield "overclaim", f"The text says “{rate[0].strip()}”."
+        for mark in (_PREFIX.search(source, 0, word.start), _DISTANCE.match(source, word.end) if word.value else None):
+            if mark and mark[1].lower() not in stated:
+                yield (
+                    "overclaim",
+                    f"The text says “{source[min(mark.start(), word.start) : max(mark.end(), word.end)]}”.",
+                )
+
+
+def _alternatives(claim: Clause, clause: Clause, matched: Iterable[Word], source: str) -> Iterator[Conflict]:
+    """Find one of two things of which the text says one or the other: "Ann or Tom will win"."""
+    starts = {word.start for word in matched}
+    if (
+        clause.negations
+        or "or" in claim.function
+        or _classes(clause.all_words) & {"may", "forbid"}
+        or "can" in clause.function
+    ):
+        return
+    for before, word, after in zip(clause.tokens, clause.tokens[1:], clause.tokens[2:], strict=False):
+        if word.lower == "or" and len({before.start, after.start} & starts) == 1 and before.is_fact and after.is_fact:
+            yield "overclaim", f"The text says “{source[before.start : after.end]}”."
 
 
 def _against(claim: Clause, clause: Clause) -> Iterator[Conflict]:
@@ -177,6 +201,8 @@ def _modality(claimed: frozenset[str], written: frozenset[str], text: str, sourc
         yield "unsupported", "The text does not say that it is allowed or possible."
     if "may" in second and not first & (_PERMITS | {"must"}) and not {"can", "able", "free"} & written:
         yield "overclaim", "The text says that it may be so."
+    if {"can", "be"} <= written and not first & _PERMITS:
+        yield "overclaim", "The text says that it can be so."
     if "should" in written and "should" not in claimed:
         yield "overclaim", "The text recommends it."
     if "should" in claimed and "should" not in written:
