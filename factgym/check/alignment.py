@@ -165,7 +165,9 @@ def drops_head(fact: Word, claim: Clause, word: Word, clause: Clause) -> bool:
     opening = next((n for n, t in reversed([*enumerate(tokens)]) if t.lower == word.preposition), None)
     if opening is None:  # of a clause before
         heads = [other for other in line if other.start < word.start and other.preposition != word.preposition]
-        return bool(heads) and (word.preposition == "of" or not fact.preposition) and _is_dropped(heads[-1], facts)
+        is_nearest = clause.opener == "which" and not any(o.start > word.end for o in clause.inherited)
+        may_describe = bool(heads) and (word.preposition == "of" or not fact.preposition) and not is_nearest
+        return may_describe and _is_dropped(heads[-1], facts)
     if any(second.start > first.end + 1 for first, second in pairwise(tokens[opening:])):
         return False
     if word.preposition != "of" and fact.preposition:

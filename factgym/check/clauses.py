@@ -300,6 +300,8 @@ class _Sentence:
         if word.kind not in ("word", "function") or word.lower in FUNCTION or not is_verb_form(word.lower):
             return False
         before = self._before(index)
+        if word.lower.endswith("s") and bases(before, 2) and not bases(before, 0):
+            return False  # "in the same fields"
         is_relative = before == "that" and index > 1 and self.words[index - 2].is_fact  # "a series that ran"
         return is_relative or not (before in DETERMINERS or before in PREPOSITIONS)
 
@@ -539,7 +541,8 @@ class _Sentence:
             if self._ends_phrase(index, members, main):
                 preposition = ""
             is_first = word.lower in _OF_TIME and index == members[0] and bool(main)
-            opens_value = index + 1 in members and bool(self.words[index + 1].value)  # "Since 2021 cars are banned"
+            first_fact = next((self.words[i] for i in members if i > index and self.words[i].is_fact), word)
+            opens_value = bool(first_fact.value)  # "Since 2021 cars are banned"
             if is_first and not opens_value and not any("," in self.gap(i) for i in range(index + 1, main[0] + 1)):
                 continue  # no "After the storm, the school was closed"
             if word.kind == "function" and word.lower in PREPOSITIONS:
