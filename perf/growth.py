@@ -52,10 +52,12 @@ _SENTENCES_LIMIT = 0.4
 _BOUNDED = (
     (4_000, "check.agents", "text.languages.atoms", "text.numbers."),
     (16_000, "baselines.", "verifier: ", "envs.eve.reading.", "envs.profact.agents.", "envs.seva.agents."),
+    (40_000, "reply: stream"),
     (2_400, "rewards.profact.", "reward: stages", "reward: METEOR", "text.treebank."),
 )
 """Most bytes that reach some functions, where that is less: a claim (`check.answers.MAX_CLAIM_CHARS`), an observation
-(`EnvConfig.max_observation_chars`), the questions and answers of ProFact (`envs.profact.state`: 10 of 2,000 characters)."""
+(`EnvConfig.max_observation_chars`), the text in 200 kB of events of a stream, and a question with its answer in ProFact
+(`envs.profact.state`)."""
 
 _SECONDS_PER_BYTE = LIMIT_SECONDS / LAST_BYTES
 _MEASURABLE = 0.05
