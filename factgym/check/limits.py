@@ -283,7 +283,7 @@ def _narrowed(clause: Clause, matched: set[int], stated: set[str], source: str) 
                 yield "overclaim", f"The text asks for “{source[word.start : word.end]}”."
     verbs = [word.start for word in clause.words if word.role == "verb"]
     verb = min([*verbs, *(word.start for word in clause.tokens if word.lower in _FINITE)], default=None)
-    if not clause.tokens or clause.tense == "past":
+    if clause.tense == "past" or (not clause.tokens and ":" in source):  # a row: "Under 6: free; Others: 5 EUR"
         return
     for word in clause.words:
         narrows = word.preposition in _NARROWING or word.bound in ("more", "least", "fewer", "most")

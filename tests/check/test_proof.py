@@ -1013,7 +1013,6 @@ DESCRIBED: dict[str, tuple[list[str], list[str]]] = {
     "The song was a hit outside Spain.": ([], ["The song was a hit in Spain."]),
     "The song was written in Spain by an Italian.": ([], ["The song was written in Italy."]),
     "The tax applies to firms with more than 50 staff.": ([], ["The tax applies to firms with 50 staff."]),
-    "Children under 6 travel free.": ([], ["Children over 6 travel free."]),
     "Unlike Acme, Bolt pays taxes.": ([], ["Acme pays taxes."]),
     "Compared with Acme, Bolt is small.": ([], ["Acme is small."]),
     "Bolt is bigger than Acme.": ([], ["Acme is bigger than Bolt."]),
@@ -1150,6 +1149,10 @@ DESCRIBED: dict[str, tuple[list[str], list[str]]] = {
     "Please do not lock the door.": ([], ["The door is locked."]),
     "Never lock the door.": ([], ["The door is locked."]),
     "The door can be locked.": ([], ["The door is locked."]),
+    "Children under 6 travel free.": (
+        ["Children under 6 travel free."],
+        ["Children travel free.", "Children over 6 travel free."],
+    ),
 }
 """Sentences, the claims that they carry, and claims that say of a word what the sentence says of another one (whose wife,
 roof, price or founder it is), or what it only reports, denies, plans or says of a part, of another amount, order or owner, or of whom a pronoun
