@@ -162,8 +162,7 @@ class StreamedRun:
     def second_pass(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The episodes of the first pass again, in the order of the file."""
         left_out = frozenset({*self._lines.foreign, *self._lines.superseded})
-        run = Run(self.folder, self.manifest, (), 0, self._end, left_out)
-        yield from run.numbered_episodes()
+        yield from Run(self.folder, self.manifest, (), 0, self._end, left_out).numbered_episodes()
 
     def _where(self, number: int) -> str:
         return f"{self.folder / EPISODES} line {number}"
