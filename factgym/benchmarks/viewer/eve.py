@@ -108,10 +108,9 @@ def _location(span: Mapping[str, Any]) -> str:
 
 
 def _named_facts(facts: Facts, names: Iterable[str]) -> list[list[str]]:
-    values = ((_NAMES.get(name, name), facts.get(name)) for name in names)
     return [
         [name, f"{value:.3f}" if isinstance(value, float) else text_form(value)]
-        for name, value in values
+        for name, value in ((_NAMES.get(name, name), facts.get(name)) for name in names)
         if value is not None and value != ""
     ]
 

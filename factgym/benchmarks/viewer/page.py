@@ -245,7 +245,6 @@ def comparison_values(
     """Return values of the page's template. rows: those of all runs, each with its run's number at the end."""
     names = list(runs)
     compared = compare_with_first(list(runs.values()))
-    changes = _changes(rows, len(names))
     entries = [
         {
             "name": name,
@@ -256,7 +255,7 @@ def comparison_values(
             "number": number,
         }
         for number, (name, summary, result, (fixed, broken)) in enumerate(
-            zip(names, summaries, [None, *compared], changes, strict=True)
+            zip(names, summaries, [None, *compared], _changes(rows, len(names)), strict=True)
         )
     ]
     environments = list(dict.fromkeys(summary.env for summary in summaries if summary.env))
