@@ -100,8 +100,7 @@ def run_tasks(workers: int, remedy: str) -> Iterator[Run]:
     if workers == 1:
         yield map
         return
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start_worker)
 
     def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
         """No more tasks are taken than there are workers, to bound memory."""
