@@ -311,8 +311,7 @@ def _listed(separator: str, *, last: bool, size: int = 3) -> Text:
 
     def write(knowledge: Knowledge, background: Background) -> str:
         others = _others(knowledge, background, size)
-        names = [*others, knowledge.answer] if last else [knowledge.answer, *others]
-        return separator.join(names)
+        return separator.join([*others, knowledge.answer] if last else [knowledge.answer, *others])
 
     return write
 
