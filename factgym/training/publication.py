@@ -81,8 +81,7 @@ def _board_sections(runs: list[Path], out: Path, episodes: bool) -> Iterator[Sec
             write_comparison({entry.name: entry.run for entry in board.entries}, out / pages[number])
     yield from board_sections(boards, pages)
     if bare := [entry.name for entry in entries if not entry.run.manifest]:
-        text = f"Without a manifest, and so on no board: {', '.join(bare)}"
-        yield Section("Other runs", (Note(text),))
+        yield Section("Other runs", (Note(f"Without a manifest, and so on no board: {', '.join(bare)}"),))
 
 
 def _certificates(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -202,8 +201,7 @@ def make_boards(entries: Sequence[Entry]) -> list[Board]:
         if entry.run.manifest:
             same = {name: entry.run.manifest.get(name) for name in SAME_MEMBERS}
             groups.setdefault(json.dumps(same, sort_keys=True), []).append(entry)
-    boards = [Board(tuple(sorted(group, key=_rank))) for group in groups.values()]
-    return sorted(boards, key=lambda board: board.title)
+    return sorted([Board(tuple(sorted(group, key=_rank))) for group in groups.values()], key=lambda board: board.title)
 
 
 def _rank(entry: Entry) -> tuple[float, str]:

@@ -203,8 +203,7 @@ def split_claims(claims: Sequence[AttributionClaim], seed: int) -> dict[Split, t
         strata[tuple(sorted({claims[index].label for index in group}))].append(source)
 
     def rank(source: str) -> str:
-        text = f"factgym evolve parts {seed} {source}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(f"factgym evolve parts {seed} {source}".encode("utf-8", "surrogatepass")).hexdigest()
 
     chosen: dict[Split, list[int]] = {split: [] for split in SHARES}
     for sources in strata.values():
