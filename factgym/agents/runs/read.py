@@ -64,8 +64,7 @@ class Run:
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
-        for _, episode in self.numbered_episodes():
-            yield episode
+        yield from (episode for _, episode in self.numbered_episodes())
 
     def numbered_episodes(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The same, each with the number of its line."""

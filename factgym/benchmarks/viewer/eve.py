@@ -272,9 +272,7 @@ def evolution_runs(out: Path) -> Iterator[Path]:
 
     for phase in ("proposer", EVOLUTION_DATA, "solver"):
         folders = [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=iteration)
-        for folder in folders:
-            if (folder / ROLLOUTS / EPISODES).exists():
-                yield folder / ROLLOUTS
+        yield from (folder / ROLLOUTS for folder in folders if (folder / ROLLOUTS / EPISODES).exists())
         if phase == EVOLUTION_DATA and (out / EVOLUTION_DATA / "metrics.json").exists():
             yield out / EVOLUTION_DATA
 

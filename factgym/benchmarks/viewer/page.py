@@ -277,8 +277,7 @@ def _notes(
     runs: Mapping[str, Run], summaries: Sequence[RunSummary], compared: Sequence[RunComparison | ConfigError]
 ) -> Iterator[str]:
     for (name, run), summary in zip(runs.items(), summaries, strict=True):
-        for note in (*run.notes, *run.warnings):
-            yield f"{name}: {note}"
+        yield from (f"{name}: {note}" for note in (*run.notes, *run.warnings))
         if summary.errors:
             yield f"{name}: {count(summary.errors, 'infrastructure error')} left out of all scores."
     for name, result in zip(list(runs)[1:], compared, strict=True):

@@ -111,8 +111,7 @@ def run_tasks(workers: int, remedy: str) -> Iterator[Run]:
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
-            for future in pending:
-                yield future.result()
+            yield from (future.result() for future in pending)
         except BrokenProcessPool:
             raise DataError(
                 f"a worker of the build was killed, as systems do when memory runs out. Start the build again with "
