@@ -11,6 +11,7 @@ from typing import Any
 
 from factgym.agents.runs.files import EPISODES, read_json
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.answers import group_by
 from factgym.benchmarks.benchmark import folder_name
 from factgym.benchmarks.comparison import SAME_MEMBERS, RunComparison, check_comparable, compare_with_first
 from factgym.benchmarks.formats import count, decimal, interval, signed
@@ -196,11 +197,10 @@ class Board:
 
 def make_boards(entries: Sequence[Entry]) -> list[Board]:
     """Return the boards of runs with a manifest: those that may be compared are on one board."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.run.manifest:
-            same = {name: entry.run.manifest.get(name) for name in SAME_MEMBERS}
-            groups.setdefault(json.dumps(same, sort_keys=True), []).append(entry)
+    groups = group_by(
+        (entry for entry in entries if entry.run.manifest),
+        lambda entry: json.dumps({name: entry.run.manifest.get(name) for name in SAME_MEMBERS}, sort_keys=True),
+    )
     return sorted([Board(tuple(sorted(group, key=_rank))) for group in groups.values()], key=lambda board: board.title)
 
 
