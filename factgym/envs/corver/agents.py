@@ -367,10 +367,6 @@ def _start(strategy: Strategy, env: CorverEnv, seed: int, shortcuts: Shortcuts |
     return FixedReply(write(gold_knowledge(env.task) if student_knows(env.task.id) else None, background))
 
 
-def _example(tasks: CorverTaskSet, task: CorverTask) -> Example:
-    return Example(task.question, task.item.aliases[0], task.question)
-
-
 EXPLOITS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "repeat": ("One well-supported sentence twelve times.",
                {"unknown": "admit", "thought": "truism", "padding": "repeat-thought"}),
@@ -484,7 +480,7 @@ STRATEGIES = StrategySpace(
         ), repeats=2),
     ),
     _start,
-    _example,
+    lambda env, task: Example(task.question, task.item.aliases[0], task.question),
     "Templates may hold {answer}, {other} (another candidate), {subject} and {question}.",
     tuple(choices for _, choices in EXPLOITS.values()),
 )  # fmt: skip
