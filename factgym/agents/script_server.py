@@ -148,8 +148,7 @@ class ScriptServer:
 
     async def start(self) -> Self:
         """Listen."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
+        self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self), self.host, self.port, backlog=4096, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]

@@ -87,8 +87,7 @@ def _set_alignment(features: Features, statement: Statement, premise: Premise, e
     features.set("coverage", coverage)
     gap = heaviest_gap(content, inside, evidence.frequency.weight, _MAX_GAP)
     uncovered = [token.key for token in gap if token.key not in inside]
-    gap_span = (gap[0].start, gap[-1].end) if gap else None
-    features.set("gap", total(dict.fromkeys(uncovered)) / weight, gap_span)
+    features.set("gap", total(dict.fromkeys(uncovered)) / weight, (gap[0].start, gap[-1].end) if gap else None)
     features.set("gap_at_start", float(bool(gap) and gap[0] is content[0]))
     outside = keys_of(sentence for sentence in evidence.sentences if sentence not in premise.sentences)
     new = [key for key in keys if key not in inside]

@@ -210,8 +210,7 @@ def _rate_at(tokens: Sequence[Token], index: int) -> tuple[Quantity, int] | None
 
     def rate(last: int, count: float, period: str) -> tuple[Quantity, int]:
         size, unit = _PERIODS[period]
-        amount = f"{count * size:g}{unit}"
-        return Quantity("rate", amount, tokens[index].start, tokens[last].end), last + 1 - index
+        return Quantity("rate", f"{count * size:g}{unit}", tokens[index].start, tokens[last].end), last + 1 - index
 
     token = tokens[index]
     if token.lower in _RATES:

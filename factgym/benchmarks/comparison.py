@@ -72,12 +72,11 @@ class RunComparison:
             }
             for row in self.differences
         }
-        losses = [None if part is None else part.to_dict() for part in self.losses]
         return {
             "runs": list(self.names),
             "tasks": self.tasks,
             "unscored": list(self.unscored),
-            "losses": losses,
+            "losses": [None if part is None else part.to_dict() for part in self.losses],
             "values": rows,
         }
 

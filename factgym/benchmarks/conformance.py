@@ -126,10 +126,9 @@ def digest_elsewhere(env_id: str, settings: Mapping[str, Any], seed: int) -> str
     settings: JSON values. Raises FactgymError with the last line of its errors where that process fails.
     """
     request = {"path": sys.path, "env": env_id, "settings": dict(settings), "seed": seed}
-    hash_seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"
     done = subprocess.run(
         [sys.executable, "-c", _OTHER_PROCESS],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**os.environ, "PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"},
         input=json.dumps(request),
         capture_output=True,
         text=True,

@@ -169,10 +169,9 @@ def find_losses(episodes: Iterable[Mapping[str, Any]]) -> Losses | None:
 
 def _strata(view: Mapping[str, Any]) -> dict[str, str]:
     gold = members(view.get("gold"))
-    parts = ((view, _IN_VIEW), (gold, _IN_GOLD), (members(gold.get("meta")), _IN_META))
     return {
         f"gold {name}" if part is gold else name.replace("_", " "): str(part[name])[:_MAX_LABEL]
-        for part, names in parts
+        for part, names in ((view, _IN_VIEW), (gold, _IN_GOLD), (members(gold.get("meta")), _IN_META))
         for name in names
         if isinstance(part.get(name), (str, int))
     }

@@ -212,8 +212,7 @@ def paper_table(
     """
     layout = paper_facts(paper, "tables")[key]
     words = layout.get("words", False)
-    names = enumerate((*layout["columns"], *columns))
-    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in names)
+    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in enumerate((*layout["columns"], *columns)))
     lines = (*(note.format(**values) for note in layout.get("notes", ())), *notes)
     return Table(layout["title"], heads, tuple(rows), lines, layout["source"], layout["kind"], wrap=True)
 

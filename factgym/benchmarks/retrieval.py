@@ -138,11 +138,9 @@ def _squad(file: Path) -> Iterator[JudgedQuery]:
     titles = TitleIds()
     for row in read_rows(file, entries_key="data"):
         title = title_of(row.values.get("title"), row).replace("_", " ")
-        paragraphs = row.entries("paragraphs")
-        for paragraph, values in zip(paragraphs_of(row), paragraphs, strict=True):
+        for paragraph, values in zip(paragraphs_of(row), row.entries("paragraphs"), strict=True):
             id_ = titles.id_of(title or f"passage {row.number}", paragraph.text)
-            questions = replace(row, values=values)
-            for entry in questions.entries("qas"):
+            for entry in replace(row, values=values).entries("qas"):
                 question = replace(row, values=entry)
                 grades = {} if entry.get("is_impossible") is True else {id_: 1.0}
                 yield JudgedQuery(question.text("id", 300), question.text("question", MAX_QUERY_CHARS), grades)

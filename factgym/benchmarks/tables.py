@@ -67,8 +67,7 @@ def render_summary(summary: RunSummary, notes: Iterable[str] = ()) -> Group:
             (f"{name} ↓" if lower else name, decimal(value.value), interval(value), Bar(value, lower))
             for name, value, lower in measures(summary.groups)
         ]
-        columns = ("measure", "value", "95 % interval", "")
-        tables.append(make_table(f"Groups: {sizes(summary.groups)}", columns, rows))
+        tables.append(make_table(f"Groups: {sizes(summary.groups)}", ("measure", "value", "95 % interval", ""), rows))
     if summary.usage is not None:
         tables += _usage(summary.usage)
     return Group(_heading(summary, notes), *map(render_table, tables))
@@ -166,8 +165,7 @@ def _labels(summary: RunSummary) -> Table:
         rows.append(Row(tuple(cells), ends_group=i + 1 == len(table.golds)))
     for name, share in (("macro recall", summary.macro_recall), ("accuracy", summary.accuracy)):
         rows.append(Row((name, decimal(share.value), interval(share), *[""] * len(heads))))
-    columns = ("gold", "recall", "95 % interval", *heads)
-    return make_table("Labels: recall and confusions", columns, rows)
+    return make_table("Labels: recall and confusions", ("gold", "recall", "95 % interval", *heads), rows)
 
 
 def _pairs(title: str, pairs: Iterable[tuple[str, str]]) -> Table:
@@ -204,8 +202,7 @@ def _usage(usage: UsageSummary) -> Iterator[Table]:
             if (tokens := usage.tokens.get(kind)) is not None:
                 mean = tokens.per_episode
                 rows.append((_TOKEN_WORDS[kind], whole(mean.value), whole_interval(mean), whole(tokens.total)))
-        columns = ("tokens", "per episode", "95 % interval", "all episodes")
-        yield make_table(title, columns, rows, min_width=12)
+        yield make_table(title, ("tokens", "per episode", "95 % interval", "all episodes"), rows, min_width=12)
         title = ""
     yield _pairs(title, effort(usage))
 

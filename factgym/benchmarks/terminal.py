@@ -82,8 +82,7 @@ def render_table(table: Table) -> Group:
         for i in indices:
             cell, limit = row.cells[i], table.columns[i].limit
             if isinstance(cell, Bar):
-                colour = "red" if cell.lower_is_better else "cyan"
-                cells.append(Meter(cell.estimate.value, cell.width, style=colour))
+                cells.append(Meter(cell.estimate.value, cell.width, style="red" if cell.lower_is_better else "cyan"))
             elif isinstance(cell, Styled):
                 cells.append(Text(_padded(cell.text, limit), cell.style))
             else:

@@ -197,8 +197,7 @@ def validate(
             env, config, n=n, budget=budget, seed=seed, oracle_share=oracle, on_check=lambda name: status.update(name)
         )
     if json_output:
-        data = {**validation.to_dict(), "certificate": validation.certificate}
-        print(json.dumps(data, indent=2, ensure_ascii=False))
+        print(json.dumps({**validation.to_dict(), "certificate": validation.certificate}, indent=2, ensure_ascii=False))
     else:
         Console(highlight=False).print(render_validation(validation))
     if out is not None:

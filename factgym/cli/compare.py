@@ -59,8 +59,7 @@ def rescore(run: RunPath, out: Out, reward: options.Reward = None, settings: opt
 
     stored = read_run(run)
     env_id, config = stored_config(stored.manifest)
-    changed = options.parse_settings(settings, "--set", reward=reward)
-    env = options.make_env(env_id, None, **{**config, **changed})
+    env = options.make_env(env_id, None, **{**config, **options.parse_settings(settings, "--set", reward=reward)})
     outputs, faults = run_outputs(stored, env)
     if env.prompt_hashes() != stored.manifest.get("prompts"):
         print(f"The episodes were played under another prompt than that of {env_id} with these settings.")

@@ -103,8 +103,7 @@ def build(
     console = Console(markup=False, highlight=False, soft_wrap=True, stderr=True)
     workers = jobs or core_count()
     estimate = estimate_build(source_files(source, layout), workers)
-    parent = next(folder for folder in out.absolute().parents if folder.exists())
-    free = shutil.disk_usage(parent).free
+    free = shutil.disk_usage(next(folder for folder in out.absolute().parents if folder.exists())).free
     console.print(format_estimate(estimate, free, workers))
     if estimate.disk + estimate.building > free:
         console.print("The disk may be too small: make room, or name a folder on another one. Building all the same.")

@@ -57,7 +57,7 @@ def pages(root: Path) -> dict[Path, str]:
     texts[training] = _between(texts[training], "curves", curve_images(root))
     texts |= {
         root / "README.md": readme,
-        docs / "index.md": _site_links(readme),
+        docs / "index.md": readme.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md"),
         docs / "changelog.md": (root / "CHANGELOG.md").read_text("utf-8"),
         docs / "contributing.md": (root / "CONTRIBUTING.md").read_text("utf-8"),
         docs / "environments" / "index.md": environments_page(),
@@ -82,11 +82,6 @@ def _between(text: str, name: str, content: str) -> str:
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     head, _, generated = text.partition(start)
     return f"{head}{start}\n{content}\n{end}{generated.partition(end)[2]}"
-
-
-def _site_links(readme: str) -> str:
-    """The README as the first page of `docs`: its links lead from there."""
-    return readme.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
 
 
 def reward_rows(root: Path) -> Rows:
@@ -207,15 +202,10 @@ def data_page() -> str:
 
 def commands_page() -> str:
     """Every command with its arguments and options, as `--help` has them."""
-    root = typer.main.get_command(factgym_app())
+    from factgym.cli.main import app  # imports every command
+
+    root = typer.main.get_command(app)
     return "# The command line\n\n" + "\n\n".join(_command_parts("factgym", root)) + "\n"
-
-
-def factgym_app() -> typer.Typer:
-    """The application; it imports every command."""
-    from factgym.cli.main import app
-
-    return app
 
 
 def _command_parts(name: str, command: Any) -> Iterator[str]:

@@ -111,8 +111,7 @@ def main() -> None:
         except _Interrupted:
             raise SystemExit(128 + signal.SIGINT) from None
         finally:
-            stopped = received or _exit_code() == 128 + signal.SIGINT
-            if stopped:
+            if received or _exit_code() == 128 + signal.SIGINT:
                 _end_now(128 + (received or [signal.SIGINT])[0])
 
 

@@ -301,8 +301,7 @@ class Env(gymnasium.Env[str, Any], Generic[TaskT]):
                 else:
                     _log.exception("scoring an episode of %s failed", self.env_spec.id)
                 episode.stop = "error"
-                message = f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS]
-                report = RewardReport(None, status="error", error=message)
+                report = RewardReport(None, status="error", error=f"{type(fault).__name__}: {fault}"[:_MAX_FAULT_CHARS])
         episode.report = report
         return report
 

@@ -95,10 +95,7 @@ class Turn(NamedTuple):
     @property
     def error(self) -> str | None:
         """The code of the first error of the turn, or None."""
-        for result in self.results:
-            if result.error is not None:
-                return result.error.code
-        return None
+        return next((result.error.code for result in self.results if result.error is not None), None)
 
 
 @dataclass(slots=True)

@@ -153,8 +153,7 @@ def spec(id: str) -> EnvSpec:
         broken = "".join(f" {line}" for line in _plugin_errors or ())
         raise UnknownEnvError(f"there is no environment {id[:80]!r}{where}.{hint}{broken[:400]}")
     if suffix and int(suffix[1]) != entry.version:
-        message = f"{name!r} is at version {entry.version}, not {int(suffix[1])}: use {entry.versioned!r}"
-        raise UnknownEnvError(message)
+        raise UnknownEnvError(f"{name!r} is at version {entry.version}, not {int(suffix[1])}: use {entry.versioned!r}")
     return entry
 
 

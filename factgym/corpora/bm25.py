@@ -185,5 +185,4 @@ def top_positions(scores: NDArray[np.float64], k: int) -> list[int]:
         level = np.flatnonzero(values == least)[: k - len(above)]
         chosen = np.sort(np.concatenate([above, level]))
         candidates, values = candidates[chosen], values[chosen]
-    order = np.argsort(-values, kind="stable")
-    return [int(i) for i in candidates[order]]
+    return [int(i) for i in candidates[np.argsort(-values, kind="stable")]]

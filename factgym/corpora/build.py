@@ -112,8 +112,7 @@ class Split(NamedTuple):
         Words are what white space separates, sentences those of `factgym.text.sentences`.
         """
         units = sentences(text) if self.unit == "sentences" else [match.span() for match in _WORD.finditer(text)]
-        step = self.size - self.overlap
-        for first in range(0, max(len(units) - self.overlap, min(len(units), 1)), step):
+        for first in range(0, max(len(units) - self.overlap, min(len(units), 1)), self.size - self.overlap):
             window = units[first : first + self.size]
             yield window[0][0], window[-1][1]
 
@@ -204,12 +203,11 @@ def _index_again(stored: StoredCorpus, out: Path, split: Split | None, options: 
     if split is not None or (options["k1"], options["b"]) == (parameters["k1"], parameters["b"]):
         raise ConfigError(f"{stored.path} is a corpus on disk already: only its k1 and b can be changed")
     notes = {name: stored.meta[name] for name in ("split",) if name in stored.meta}
-    plan = {"corpus": stored.fingerprint()}
     write_corpus(
         starmap(SourcedPassage, stored.with_sources()),
         out,
         source=str(stored.meta["source"]),
-        plan=plan,
+        plan={"corpus": stored.fingerprint()},
         notes=notes,
         **options,
     )

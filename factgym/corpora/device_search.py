@@ -100,8 +100,7 @@ class DeviceVectors:
             indices: Any = None
             start = 0
             for block in self._blocks:
-                products = self._products(rounded[first : first + _QUERIES], block)
-                top = torch.topk(products, min(size, len(block)), dim=1)
+                top = torch.topk(self._products(rounded[first : first + _QUERIES], block), min(size, len(block)), dim=1)
                 if start:
                     top_scores = torch.cat([scores, top.values], dim=1)
                     top_indices = torch.cat([indices, top.indices + start], dim=1)

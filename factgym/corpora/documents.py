@@ -302,8 +302,7 @@ def _file_drafts(root: Path, name: str, max_bytes: int, extractor: Extractor, on
             yield _text_draft(name, extractor(path, text), False)
             return
     except OSError as error:
-        reason = f"cannot be read ({error.strerror or type(error).__name__})"
-        raise _SkippedError(reason) from None
+        raise _SkippedError(f"cannot be read ({error.strerror or type(error).__name__})") from None
     except UnicodeDecodeError as error:
         raise _SkippedError(f"not UTF-8 at byte {error.start}: convert it to UTF-8") from None
     except (DataError, MissingExtraError) as error:

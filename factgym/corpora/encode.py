@@ -112,8 +112,7 @@ def encode_corpus(
             encode: EncodeBlocks = blocks or functools.partial(map, encoder.passages)
             lengths, dimension = _encode_blocks(corpus, encode, partial, layout, {**meta, "block": block}, progress)
             (partial / _JOURNAL).unlink()
-            size = pad_file(partial / layout.file)
-            texts = {layout.file: size}
+            texts = {layout.file: pad_file(partial / layout.file)}
             if layout is LATE:
                 np.save(partial / STARTS, np.cumsum([0, *lengths], dtype=np.int64), allow_pickle=False)
                 texts = {}

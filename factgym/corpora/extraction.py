@@ -379,13 +379,11 @@ def _serve(requests: Connection, memory: int) -> None:
         try:
             document = read_file(file)
             blocks = [[block.path, block.paragraphs] for block in document.blocks]
-            reply = {"text": document.text, "title": document.title, "blocks": blocks}
-            answer = json.dumps(reply).encode()
+            answer = json.dumps({"text": document.text, "title": document.title, "blocks": blocks}).encode()
         except DataError as error:
             answer = json.dumps({"error": str(error)}).encode()
         except (MemoryError, RecursionError) as error:
-            reason = f"too large or nested too deeply ({type(error).__name__})"
-            answer = json.dumps({"error": reason}).encode()
+            answer = json.dumps({"error": f"too large or nested too deeply ({type(error).__name__})"}).encode()
         except Exception as error:  # noqa: BLE001  # the boundary of the libraries: a broken file is a reason, not a crash
             answer = json.dumps({"error": f"not readable ({type(error).__name__}: {str(error)[:120]})"}).encode()
         requests.send_bytes(answer)

@@ -268,8 +268,7 @@ def read_html(html: str) -> BlockBuilder:
     page = _Page()
     page.feed(_UNREAD.sub(lambda match: "&lt;" if match[0] == "<" else "", html))
     page.close()
-    has_heading = any(part.level == 1 for part in page.parts)
-    builder = BlockBuilder("" if has_heading else page.title)
+    builder = BlockBuilder("" if any(part.level == 1 for part in page.parts) else page.title)
     for part in page.parts:
         if part.level:
             builder.heading(part.level, part.text)

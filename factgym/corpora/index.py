@@ -194,8 +194,7 @@ def fingerprint_of(index: Index) -> str:
 
 def index_fingerprint(kind: str, settings: Mapping[str, object], parts: Sequence[str]) -> str:
     """Return a SHA-256 in hex over an index's kind, its settings (plain JSON data) and its parts' fingerprints."""
-    record = json.dumps([kind, dict(sorted(settings.items())), list(parts)])
-    return hashlib.sha256(record.encode()).hexdigest()
+    return hashlib.sha256(json.dumps([kind, dict(sorted(settings.items())), list(parts)]).encode()).hexdigest()
 
 
 class CheckedIndex(Immutable):
@@ -252,8 +251,7 @@ def _checked_hit(name: str, corpus: Corpus, hit: Any) -> Hit:
 
 def _retrieved_hit(name: str, corpus: RetrievedCorpus, hit: Any) -> tuple[str, Any]:
     """Return id and score of a hit that brings its document, which the corpus then holds. A bare document scores 0."""
-    document = hit.get("document", hit) if isinstance(hit, Mapping) else None
-    passage = corpus.add(document)
+    passage = corpus.add(hit.get("document", hit) if isinstance(hit, Mapping) else None)
     if passage is None:
         raise ConfigError(
             f'{name} gave the hit {str(hit)[:80]!r}: expected {{"document": {{"id": …, "contents": …}}, "score": …}}, as '

@@ -169,8 +169,7 @@ class TokenVectors(NamedTuple):
 def npy_header(rows: int, dimension: int) -> bytes:
     """Return the beginning of an array file of shape (rows, dimension); its length does not depend on `rows`."""
     file = io.BytesIO()
-    header = {"descr": "<f2", "fortran_order": False, "shape": (rows, dimension)}
-    np.lib.format.write_array_header_1_0(file, header)
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f2", "fortran_order": False, "shape": (rows, dimension)})
     return file.getvalue()
 
 

@@ -39,8 +39,7 @@ _SILENT_TAGS = (
 @cache
 def _parser() -> MarkdownIt:
     """CommonMark with tables. Indented text is no code, and HTML blocks do not hide the Markdown inside them."""
-    parser = MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING})
-    return parser.enable("table").disable(["html_block", "code"])
+    return MarkdownIt("commonmark", {"maxNesting": _MAX_NESTING}).enable("table").disable(["html_block", "code"])
 
 
 def read_markdown(text: str) -> tuple[str, list[Block]]:

@@ -157,8 +157,7 @@ class RerankIndex(Immutable):
     def fingerprint(self) -> str:
         """SHA-256 in hex over corpus, base, depth and model (a local model folder counts by its content)."""
         settings = {"depth": self.depth, self._scorer.option: self._scorer.name}
-        parts = [self._corpus.fingerprint(), fingerprint_of(self._base)]
-        return index_fingerprint(self._scorer.kind, settings, parts)
+        return index_fingerprint(self._scorer.kind, settings, [self._corpus.fingerprint(), fingerprint_of(self._base)])
 
 
 def passage_text(passage: Passage) -> str:

@@ -286,8 +286,7 @@ class _Merge:
         starts, average = self._write_vocabulary()
         # Terms in ranges of about as many postings.
         shares = [int(starts[-1]) * i // self._jobs for i in range(1, self._jobs)]
-        bounds = [0, *np.searchsorted(starts[:-1], shares).tolist(), len(starts) - 1]
-        for low, high in pairwise(bounds):
+        for low, high in pairwise([0, *np.searchsorted(starts[:-1], shares).tolist(), len(starts) - 1]):
             yield partial(
                 _write_postings, self._folder, self._index, self._chunks, low, high, self._k1, self._b, average
             )

@@ -339,8 +339,7 @@ def build_dense(
             encoder, preset = stored_source(folder)
         if not isinstance(encoder, Encoder):
             check_encoder(folder, *resolve_encoder(encoder, preset))
-        model = _encoder(encoder, preset, options)
-        return StoredDense(corpus, model, exact=exact, search_device=search_device)
+        return StoredDense(corpus, _encoder(encoder, preset, options), exact=exact, search_device=search_device)
     if search_device:
         raise ConfigError(f"search_device needs vectors on disk: `{DENSE.command.format('CORPUS')}` makes them")
     return DenseIndex(corpus, _encoder(encoder, preset, options), vectors=vectors)

@@ -115,8 +115,7 @@ class ContractNliClaims(Immutable, Sequence[ClaimExample]):
             if named:
                 contract.title += f" (contract {contract.id})"
             for key, annotation in _annotations_of(record, location).items():
-                within = f"{location} annotation {key[:40]!r}"
-                pair = _parse_pair(contract, key, annotation, self._labels, within)
+                pair = _parse_pair(contract, key, annotation, self._labels, f"{location} annotation {key[:40]!r}")
                 by_choice[pair.choice].append(pair)
         self._named = named
         for choice, members in by_choice.items():

@@ -323,9 +323,7 @@ def read_scifact(name: str, file: Path, digest: Any) -> Iterator[ClaimExample]:
     for row in read_rows(corpus_file, digest.update):
         if (id_ := str(row.values.get("doc_id", ""))) in needed:
             abstracts[id_] = split_document(_abstract(row), row.text("title", 2000), f"{id_}.")
-    for claim in claims.values():
-        if claim.cited or claim.evidence:
-            yield _scifact_example(claim, abstracts, file)
+    yield from (_scifact_example(claim, abstracts, file) for claim in claims.values() if claim.cited or claim.evidence)
 
 
 def _scifact_example(claim: _SciFactClaim, abstracts: Mapping[str, SplitDocument], file: Path) -> ClaimExample:

@@ -8,7 +8,6 @@ from typing import Any
 
 from factgym.core.policy import GeneratorPolicy, Policy
 from factgym.core.strategies import Example, Operator, Shortcuts, Slot, Strategy, StrategySpace
-from factgym.core.tasks import SimpleTask
 from factgym.envs.scripted import call_text
 
 _HIT = re.compile(r'id="([^"]+)"')
@@ -81,8 +80,6 @@ def _start(strategy: Strategy, env: Any, seed: int, shortcuts: Shortcuts) -> Pol
     return GeneratorPolicy(act())
 
 
-def _example(env: Any, task: SimpleTask) -> Example:
-    return Example(task.prompt, task.gold[0])
-
-
-STRATEGIES = StrategySpace(SLOTS, _start, _example, "A placeholder of a template: {claim}.")
+STRATEGIES = StrategySpace(
+    SLOTS, _start, lambda env, task: Example(task.prompt, task.gold[0]), "A placeholder of a template: {claim}."
+)

@@ -134,8 +134,7 @@ class SyntheticAttribution(GeneratedSplit[AttributionClaim]):
         """Return a generated example. verdict: of the whole answer, where the generator lets it be chosen."""
         from factgym.generators.synthetic.scenario import build
 
-        kind = "ood" if self.split == "ood" else f"attribution {self.split}"
-        return build(kind, self.seed, number, verdict).example
+        return build("ood" if self.split == "ood" else f"attribution {self.split}", self.seed, number, verdict).example
 
 
 class MiniatureAttribution(SyntheticAttribution):

@@ -204,8 +204,7 @@ class DocumentClaims(GeneratedSequence[ClaimExample]):
         random.Random(f"{self.split}:{self.seed}:block:{block}").shuffle(order)
         plan, round_ = self._planner.item(order[position], block)
         rng = random.Random(f"{self._index.fingerprint}:{self.split}:{self.seed}:{index}")
-        builder = _ExampleBuilder(self._drafter, self._layout, rng, plan)
-        return builder.build(f"docs-{self.split}-{index:05d}", round_)
+        return _ExampleBuilder(self._drafter, self._layout, rng, plan).build(f"docs-{self.split}-{index:05d}", round_)
 
     def __reduce__(self) -> tuple[object, ...]:
         settings = asdict(self._layout)

@@ -93,8 +93,7 @@ class _Words:
                     ranked.append((-between / variance, token, variance))
         chosen = sorted(ranked)[:_TOKENS]
         self._columns = {token: column for column, (_, token, _) in enumerate(chosen)}
-        scales = [variance**-0.5 for _, _, variance in chosen]
-        self._scales = np.array(scales, np.float32)
+        self._scales = np.array([variance**-0.5 for _, _, variance in chosen], np.float32)
         self._cache: dict[str, _Vectors] = {}
 
     def vector(self, text: str) -> _Vectors:
@@ -227,8 +226,7 @@ class Planner:
             used: Counter[int] = Counter()
             candidates[verdict] = []
             # The rarer operators choose first.
-            names = self._operators(verdict)
-            for name in sorted(names, key=lambda name: (len(self._index.pool(name)), name)):
+            for name in sorted(self._operators(verdict), key=lambda name: (len(self._index.pool(name)), name)):
                 numbers = [number for number in self._index.pool(name) if used[number] < _MAX_PER_SENTENCE]
                 used.update(numbers)
                 candidates[verdict] += [(name, number) for number in numbers]
@@ -290,8 +288,7 @@ class Planner:
         self, verdict: Verdict, name: str, number: int, rng: random.Random, limit: int = _SECONDS
     ) -> Iterator[tuple[PlannedClaim, PlannedClaim | None]]:
         """Yield first claims with a second of the status that the verdict needs, each second once; None where it needs none."""
-        statuses = SECOND_STATUSES[verdict]
-        status = rng.choice(statuses)
+        status = rng.choice(SECOND_STATUSES[verdict])
         needs_donors = name in DONOR_OPERATORS or status == "unsupported"
         donors = self._near_donors(number, rng) if needs_donors else []
         if name in DONOR_OPERATORS and not donors:

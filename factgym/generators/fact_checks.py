@@ -238,8 +238,7 @@ class _Reporter:
     def report_other_years(self, statement: _Statement) -> None:
         """Write reports that decide nothing; those of later years are younger than the claim."""
         for step in self._rng.sample((-3, -2, -1, 1, 2), 2):
-            year = statement.year + step
-            self._report(statement, statement.topic.value(self._rng), year)
+            self._report(statement, statement.topic.value(self._rng), statement.year + step)
 
     def _open_question(self, statement: _Statement) -> str:
         return statement.fill(self._rng.choice(statement.topic.questions))
@@ -250,8 +249,7 @@ class _Reporter:
         Its date lies within the months after December of `year`, before the claim wherever that is possible.
         """
         rng, forms = self._rng, statement.topic.reports
-        form = forms[-1 if last else rng.randrange(len(forms))]
-        text = statement.fill(form, value, self._agencies.pop(), year)
+        text = statement.fill(forms[-1 if last else rng.randrange(len(forms))], value, self._agencies.pop(), year)
         first = dt.date(year, 12, 1)
         days = min((self._claim_date - first).days, 240) if first < self._claim_date else 240
         day = first + dt.timedelta(days=rng.randrange(days))

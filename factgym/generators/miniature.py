@@ -405,5 +405,4 @@ class MiniatureQuestions(GeneratedSplit[Triple]):
 def miniature_questions(seed: int = 0, size: int | None = None, split: str = "train") -> MiniatureQuestions:
     """Return the questions of a world with their corpus, generated once a process. Raises ConfigError."""
     size = MiniatureQuestions.SPLITS.get(split) if size is None else size
-    key = ("miniature questions", split, seed, size)
-    return shared(key, lambda: MiniatureQuestions(split, seed=seed, size=size))
+    return shared(("miniature questions", split, seed, size), lambda: MiniatureQuestions(split, seed=seed, size=size))

@@ -109,8 +109,7 @@ class World(Immutable):
                     else:
                         popularity = rng.choices(counts, [1 / max(count, 1) for count in counts])[0]
                     name = next(names)
-                    facts = self._draw_facts(name, kind, popularity, rng)
-                    yield Subject(name, kind, tier, popularity, facts)
+                    yield Subject(name, kind, tier, popularity, self._draw_facts(name, kind, popularity, rng))
 
     def _draw_facts(self, name: str, kind: Kind, popularity: int, rng: random.Random) -> tuple[Fact, ...]:
         """Draw an object for each relation; no two objects of a subject are equal, and none is the subject."""

@@ -348,5 +348,4 @@ def openapi() -> dict[str, Any]:
     health = {"summary": "Corpus, index and limits.", "responses": {"200": returns("It is ready.", anything)}}
     metrics = {"summary": "Prometheus' metrics.", "responses": {"200": returns("The metrics.", text, "text/plain")}}
     paths = {"/retrieve": {"post": retrieve}, "/health": {"get": health}, "/metrics": {"get": metrics}}
-    info = {"title": "factgym retrieval", "version": factgym.__version__}
-    return {"openapi": "3.1.0", "info": info, "paths": paths}
+    return {"openapi": "3.1.0", "info": {"title": "factgym retrieval", "version": factgym.__version__}, "paths": paths}

@@ -113,8 +113,7 @@ def compact_schema(schema: JsonSchema) -> JsonSchema:
     if "anyOf" in compact:
         compact["anyOf"] = [compact_schema(arm) for arm in compact["anyOf"]]
     if compact.get("type") == "object":
-        properties = schema["properties"].items()
-        compact["properties"] = {name: compact_schema(inner) for name, inner in properties}
+        compact["properties"] = {name: compact_schema(inner) for name, inner in schema["properties"].items()}
     return compact
 
 

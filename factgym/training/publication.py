@@ -11,6 +11,7 @@ from typing import Any
 
 from factgym.agents.runs.files import EPISODES, read_json
 from factgym.agents.runs.read import Run, read_run
+from factgym.benchmarks.answers import group_by
 from factgym.benchmarks.benchmark import folder_name
 from factgym.benchmarks.comparison import SAME_MEMBERS, RunComparison, check_comparable, compare_with_first
 from factgym.benchmarks.formats import count, decimal, interval, signed
@@ -81,8 +82,7 @@ def _board_sections(runs: list[Path], out: Path, episodes: bool) -> Iterator[Sec
             write_comparison({entry.name: entry.run for entry in board.entries}, out / pages[number])
     yield from board_sections(boards, pages)
     if bare := [entry.name for entry in entries if not entry.run.manifest]:
-        text = f"Without a manifest, and so on no board: {', '.join(bare)}"
-        yield Section("Other runs", (Note(text),))
+        yield Section("Other runs", (Note(f"Without a manifest, and so on no board: {', '.join(bare)}"),))
 
 
 def _certificates(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
@@ -197,13 +197,11 @@ class Board:
 
 def make_boards(entries: Sequence[Entry]) -> list[Board]:
     """Return the boards of runs with a manifest: those that may be compared are on one board."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        if entry.run.manifest:
-            same = {name: entry.run.manifest.get(name) for name in SAME_MEMBERS}
-            groups.setdefault(json.dumps(same, sort_keys=True), []).append(entry)
-    boards = [Board(tuple(sorted(group, key=_rank))) for group in groups.values()]
-    return sorted(boards, key=lambda board: board.title)
+    groups = group_by(
+        (entry for entry in entries if entry.run.manifest),
+        lambda entry: json.dumps({name: entry.run.manifest.get(name) for name in SAME_MEMBERS}, sort_keys=True),
+    )
+    return sorted([Board(tuple(sorted(group, key=_rank))) for group in groups.values()], key=lambda board: board.title)
 
 
 def _rank(entry: Entry) -> tuple[float, str]:

@@ -90,8 +90,7 @@ class GroupRollouts:
 
     def tasks(self, step: int) -> list[int]:
         """The tasks of a step, from 0. A step never has a task twice unless there are fewer than `groups`."""
-        passes = max(1, len(self.indices) // self.groups)
-        number, part = divmod(step, passes)
+        number, part = divmod(step, max(1, len(self.indices) // self.groups))
         order = random.Random(f"factgym tasks of a pass {self.seed} {number}").sample(
             list(self.indices), len(self.indices)
         )
@@ -195,8 +194,7 @@ def step_metrics(groups: Sequence[Sequence[Episode]]) -> dict[str, float]:
         "completions/clipped_ratio": fmean(was_cut(dict(episode)) for episode in episodes),
         "factgym/turns": fmean(len(episode["turns"]) for episode in episodes),
     }
-    names = dict.fromkeys(name for report in scored for name in report["components"])
-    for name in names:
+    for name in dict.fromkeys(name for report in scored for name in report["components"]):
         values = [value for report in scored if (value := report["components"].get(name)) is not None]
         metrics[f"rewards/{name}/mean"] = fmean(values) if values else float("nan")
     return metrics

@@ -147,14 +147,13 @@ class PolicyGradientTrainer(_Trl):
 
         overrides = {"get_train_dataloader": train_batches, "_prepare_inputs": to_device}
         # The temperature of a sampled token divides its logits; a greedy policy has no other tokens to weigh.
-        temperature = float(self.agent_settings.get("temperature") or 1.0)
         arguments = self._arguments(
             folder,
             seed,
             max_steps=1,
             gradient_accumulation_steps=len(batches),
             num_generations=2,
-            temperature=temperature,
+            temperature=float(self.agent_settings.get("temperature") or 1.0),
             max_grad_norm=self.max_grad_norm,
             beta=0.0,
             loss_type="dapo",
@@ -193,8 +192,7 @@ class TuningTrainer(_Trl):
             raise ConfigError(
                 f"epochs must be above 0, and device_batch={self.device_batch} must divide batch={self.batch}"
             )
-        choices = {"optimizer": ("adamw", "muon"), "schedule": ("constant", "cosine", "linear")}
-        for name, values in choices.items():
+        for name, values in {"optimizer": ("adamw", "muon"), "schedule": ("constant", "cosine", "linear")}.items():
             if (value := getattr(self, name)) not in values:
                 raise ConfigError(f"{name} is {' or '.join(values)}, not {value!r:.80}")
         self.optimizer_file = OPTIMIZER if self.optimizer == "adamw" else f"{self.optimizer}.safetensors"

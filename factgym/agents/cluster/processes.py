@@ -70,8 +70,7 @@ class _ProcessWorker:
         except OSError:
             raise self._lost() from None
         except (TypeError, AttributeError, ValueError) as error:  # of the serialization
-            message = f"a setting of the environment or the agent cannot be sent to workers: {error}"
-            raise ConfigError(message) from None
+            raise ConfigError(f"a setting of the environment or the agent cannot be sent to workers: {error}") from None
         finally:
             del self._waiting[number]
 

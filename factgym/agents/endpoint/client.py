@@ -177,9 +177,8 @@ class Client:
         try:
             async with self._slots, asyncio.timeout(self._timeout):
                 sent = time.perf_counter()
-                url = self._address.url + path
                 async with self._session.request(
-                    method, url, proxy=self._proxy, allow_redirects=False, **request
+                    method, self._address.url + path, proxy=self._proxy, allow_redirects=False, **request
                 ) as response:
                     parts = await _read_body(response)
         except self._aiohttp.ClientError as error:

@@ -178,7 +178,6 @@ def fault_of_status(
     fatal = cause in ("authentication", "not_found")
     setting = _refused_setting(text, fields.get("param")) if cause == "bad_request" else ""
     wait = requested_wait(headers) if again else None
-    away = status == 502 or (status == 503 and bool(_LOADING.search(text)))
     return Fault(
         cause,
         message,
@@ -187,7 +186,7 @@ def fault_of_status(
         wait,
         about_tools=about_tools,
         setting=setting,
-        away=away,
+        away=status == 502 or (status == 503 and bool(_LOADING.search(text))),
         status=status,
         about_messages=bool(_ABOUT_MESSAGES.search(text)),
     )

@@ -177,8 +177,7 @@ class Endpoint:
 
     async def _probed_tool_support(self, tools: bytes) -> ToolSupport | Fault:
         if self._tool_support is None:
-            template = await self.template()
-            outcome, _ = await self._flights.share("tools", partial(self._probe_tools, template, tools))
+            outcome, _ = await self._flights.share("tools", partial(self._probe_tools, await self.template(), tools))
             if isinstance(outcome, Fault):
                 return outcome
             self._tool_support = outcome

@@ -477,8 +477,7 @@ class _Stream:
 
     def _whole_calls(self) -> Iterator[dict[str, Any]]:
         """Yield the calls in their order; several of one name that came without ids are told apart by their arguments."""
-        in_order = sorted(self.calls, key=lambda call: call["index"] or 0)
-        for call in in_order:
+        for call in sorted(self.calls, key=lambda call: call["index"] or 0):
             texts = _objects("".join(call["arguments"])) if call["announced"] > 1 else ["".join(call["arguments"])]
             for number, text in enumerate(texts):
                 called = {"name": call["name"], "arguments": text}

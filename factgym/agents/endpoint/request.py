@@ -176,8 +176,7 @@ class Transcript:
 
 def _identity(message: Message) -> str:
     """A text by which a reply is found again in the transcript."""
-    calls = message.get("tool_calls") or ()
-    by_calls = "".join(call["id"] + call["function"]["arguments"] for call in calls)
+    by_calls = "".join(call["id"] + call["function"]["arguments"] for call in message.get("tool_calls") or ())
     return message.get("reasoning_content") or by_calls or message["content"] or ""
 
 

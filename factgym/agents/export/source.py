@@ -100,8 +100,7 @@ class Source:
         self, read: Callable[[StreamedRun], Iterator[tuple[int, Episode]]]
     ) -> Iterator[tuple[EpisodeIndex, Episode]]:
         for number, run in enumerate(self.runs):
-            for line, episode in read(run):
-                yield (number, line), episode
+            yield from (((number, line), episode) for line, episode in read(run))
 
 
 def _is_oracle(about: Mapping[str, Any]) -> bool:

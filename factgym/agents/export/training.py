@@ -217,8 +217,7 @@ def export_preferences(
     options = options or PreferenceOptions()
     source, summary = Source(runs, mixed, options.allow_oracle, options.allow_evaluation_split), Summary(out, "pair")
     with atomic_file(out, force) as file:
-        groups = _groups(source, options.form, summary)
-        pairs = [pair for group in groups for pair in _pairs(group, options, summary)]
+        pairs = [pair for group in _groups(source, options.form, summary) for pair in _pairs(group, options, summary)]
         used = {sample.index for pair in pairs for sample in pair}
         with tempfile.TemporaryFile(dir=Path(file.name).parent) as spool:
             spans = _write_sides(source, used, options.form, spool)
@@ -323,6 +322,5 @@ def _write_sides(
             side["prompt"] = conversation.messages[: conversation.prompt]
             side["reply"] = conversation.messages[conversation.prompt :]
             side |= {"tools": conversation.tools, "total": episode["reward"]["total"]}
-            start = spool.tell()
-            spans[index] = (start, spool.write(json_line(side)))
+            spans[index] = (spool.tell(), spool.write(json_line(side)))
     return spans

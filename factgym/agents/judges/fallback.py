@@ -29,8 +29,7 @@ class _FallbackJudge(Judge):
         return about | {"stand_in": True, "how": self.how}
 
     def _judgement(self, label: str, reason: str) -> Judgement:
-        by = f"stand-in: {self.name}"
-        return Judgement(self.rubric.grades[label], label, by, stand_in=True, reason=reason)
+        return Judgement(self.rubric.grades[label], label, f"stand-in: {self.name}", stand_in=True, reason=reason)
 
 
 class ContainmentJudge(_FallbackJudge):

@@ -135,8 +135,7 @@ class JudgePrompt:
             text = clean_text(_cut_middle(texts[field.name], field.max_chars))
             text = text or ("(empty)" if field.required else "(not given)")
             blocks.append(delimited(field.name, text, nonce))
-        material = "\n\n".join(blocks)
-        question = fill(prompt(_PACKAGE, "case"), nonce=nonce, material=material, how=self.how(form))
+        question = fill(prompt(_PACKAGE, "case"), nonce=nonce, material="\n\n".join(blocks), how=self.how(form))
         return [{"role": "system", "content": self.text}, {"role": "user", "content": question}]
 
 

@@ -110,8 +110,7 @@ def load(name: str, settings: LocalSettings) -> Loaded:
     pads = [*_ids(tokenizer.pad_token_id), *sorted(ends)]
     defaults = generation.to_diff_dict()
     model.generation_config = GenerationConfig()  # ours is complete: nothing of the model's may come on top of it
-    config = model.config.get_text_config()
-    limits = (getattr(config, "max_position_embeddings", None), tokenizer.model_max_length)
+    limits = (getattr(model.config.get_text_config(), "max_position_embeddings", None), tokenizer.model_max_length)
     context = int(min((limit for limit in limits if limit), default=_WITHOUT_CONTEXT_LIMIT))
     try:
         model = model.to(device).eval()
@@ -138,8 +137,7 @@ def pick_device(requested: str | None) -> str:
     import torch
 
     if requested is None:
-        mps = torch.backends.mps.is_available()
-        return "cuda" if torch.cuda.is_available() else "mps" if mps else "cpu"
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
     try:
         torch.empty(0, device=requested)
     except (RuntimeError, AssertionError, NotImplementedError) as error:

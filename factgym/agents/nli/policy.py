@@ -167,8 +167,7 @@ class NliPolicy:
         if self._brief is None:
             return reply
         entries = await self._model.judge(self._brief, self._passages)
-        verdict = make_verdict(final_verdict(entry["status"] for entry in entries), entries)
-        return call_text("submit", verdict)
+        return call_text("submit", make_verdict(final_verdict(entry["status"] for entry in entries), entries))
 
     def _collect(self, brief: EpisodeBrief) -> ToolLoop[Verdict]:
         """Collect evidence, by which `act` then makes the verdict."""
@@ -281,8 +280,7 @@ def judge_statements(
 
 
 def _nearest(evidence: Evidence, statement: Statement) -> list[Sentence]:
-    ranked = sorted(evidence.sentences, key=lambda sentence: -evidence.overlap(statement, sentence))
-    return ranked[:_NEAREST]
+    return sorted(evidence.sentences, key=lambda sentence: -evidence.overlap(statement, sentence))[:_NEAREST]
 
 
 def _windows(scorer: PairScorer, passages: Sequence[Passage], claim: str, question: str) -> list[str]:

@@ -253,12 +253,11 @@ class PairScorer:
     def _cut(self, pairs: Sequence[Pair]) -> list[Pair]:
         """Shorten premises to what fits, by their share of the tokens."""
         claims = {pair[1:]: self.premise_tokens(*pair[1:]) for pair in pairs}
-        lengths = self.lengths([pair.premise for pair in pairs])
         return [
             pair
             if length <= claims[pair[1:]]
             else pair._replace(premise=pair.premise[: len(pair.premise) * claims[pair[1:]] // length])
-            for pair, length in zip(pairs, lengths, strict=True)
+            for pair, length in zip(pairs, self.lengths([pair.premise for pair in pairs]), strict=True)
         ]
 
     def _score_batch(self, pairs: Sequence[Pair]) -> list[PairScore]:

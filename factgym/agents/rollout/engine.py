@@ -144,8 +144,7 @@ def play_episode(env: Env[Any], agent: ScriptedAgent, task: int, seed: int = 0) 
 
 def play_many(env: Env[Any], agent: ScriptedAgent, tasks: Sequence[int], seed: int = 0) -> Iterator[Record]:
     """Let a scripted agent play tasks one after another."""
-    for task in tasks:
-        yield play_episode(env, agent, task, seed)
+    yield from (play_episode(env, agent, task, seed) for task in tasks)
 
 
 class RunAbortedError(FactgymError):

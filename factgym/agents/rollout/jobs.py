@@ -33,8 +33,7 @@ def task_order(total: int, n: int | None, seed: int) -> list[int]:
 def jobs_of(order: list[int], k: int, seed: int) -> Iterator[Job]:
     """k episodes of each task, the samples of a task next to each other so that groups are complete early."""
     for index in order:
-        for sample in range(k):
-            yield Job(index, sample, derive(seed, "episode", index, sample))
+        yield from (Job(index, sample, derive(seed, "episode", index, sample)) for sample in range(k))
 
 
 @dataclass(slots=True)

@@ -65,8 +65,7 @@ class Log:
 def episode_line(episode: Record) -> bytes:
     """Return an episode as a line of `episodes.jsonl`."""
     # A lone surrogate cannot be encoded; as an escape it is valid JSON and is read back unchanged.
-    line = json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n"
-    return line.encode("utf-8", "backslashreplace")
+    return (json.dumps(episode, ensure_ascii=False, separators=(",", ":")) + "\n").encode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -64,8 +64,7 @@ class Run:
 
     def episodes(self) -> Iterator[dict[str, Any]]:
         """The episodes in the order of the file. Raises DataError that names file, line and fault."""
-        for _, episode in self.numbered_episodes():
-            yield episode
+        yield from (episode for _, episode in self.numbered_episodes())
 
     def numbered_episodes(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The same, each with the number of its line."""
@@ -162,8 +161,7 @@ class StreamedRun:
     def second_pass(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The episodes of the first pass again, in the order of the file."""
         left_out = frozenset({*self._lines.foreign, *self._lines.superseded})
-        run = Run(self.folder, self.manifest, (), 0, self._end, left_out)
-        yield from run.numbered_episodes()
+        yield from Run(self.folder, self.manifest, (), 0, self._end, left_out).numbered_episodes()
 
     def _where(self, number: int) -> str:
         return f"{self.folder / EPISODES} line {number}"

@@ -156,8 +156,7 @@ class Decomposition:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data."""
-        shares = ("raw_refusal", "trained_refusal", "unlocked")
-        values = {name: getattr(self, name).value for name in shares}
+        values = {name: getattr(self, name).value for name in ("raw_refusal", "trained_refusal", "unlocked")}
         return {**asdict(self), **values, "unlocked_n": self.unlocked.n}
 
 

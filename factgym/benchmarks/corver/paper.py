@@ -207,8 +207,7 @@ def table_11(filters: Sequence[tuple[str, Buckets]] = ()) -> Table:
         equal = buckets.pool == row["pool"] and percent(buckets.share) == f"{row['keep']:.1f} %"
         rows.append(Row((f"{row['model']}, pool of {row['pool']:,}", *bucket_cells(buckets)), equal))
     for name, buckets in filters:
-        title = own_name(name, f", G = {len(buckets.histogram) - 1}")
-        rows.append(Row((title, *bucket_cells(buckets))))
+        rows.append(Row((own_name(name, f", G = {len(buckets.histogram) - 1}"), *bucket_cells(buckets))))
     return table("table_11", rows, columns=bucket_columns(samples))
 
 

@@ -146,8 +146,7 @@ def _sections(reports: Sequence[EveReport]) -> Iterator[Section]:
         scores = {report.name: report.scores[name] for report in reports if name in report.scores}
         tasks = max(row.tasks for row in scores.values())
         rows = [(agent, row.means) for agent, row in scores.items()]
-        table = _table(f"{name}: {count(tasks, 'question')}, in percent", rows)
-        yield Section(name, (table,), in_navigation=True)
+        yield Section(name, (_table(f"{name}: {count(tasks, 'question')}, in percent", rows),), in_navigation=True)
     several = [(report.name, report.average) for report in reports if len(report.scores) > 1]
     if several:
         yield Section("mean of the benchmarks", (_table("mean of the benchmarks", several),))

@@ -78,9 +78,8 @@ def meteor_scores(
     check: FactCheck, questions: Sequence[str], pairs: Sequence[str], limit: int, tokenize: Tokenize
 ) -> tuple[float, float]:
     """Return the scores of questions, and of questions with their answers, against the gold ones."""
-    golds = [item.question for item in check.questions]
     return (
-        match_texts(questions, golds, tokenize=tokenize, limit=limit).score,
+        match_texts(questions, [item.question for item in check.questions], tokenize=tokenize, limit=limit).score,
         match_texts(pairs, evidence_strings(check), tokenize=tokenize, limit=limit).score,
     )
 

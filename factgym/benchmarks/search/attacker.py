@@ -83,8 +83,7 @@ async def _ask(env: Env[Any], agent: Agent, seed: int) -> Attack:
         await agent.prepare()
         policy = agent.start(env, seed)
         for _ in range(ROUNDS):
-            reply = await call_policy(policy, messages, [], blocking=agent.threads > 0)
-            text = message_text(reply)
+            text = message_text(await call_policy(policy, messages, [], blocking=agent.threads > 0))
             valid, faults = read_strategies(text, space)
             strategies |= {strategy.key: strategy for strategy in valid}
             invalid += len(faults)

@@ -201,8 +201,7 @@ class Optimiser:
         for kind in ("blind", "attack"):
             for best in self.ranked(kind)[:2]:
                 for name in self.space.changes(best.strategy):
-                    slot = self.space.slot(name)
-                    simpler = best.strategy.replace(name, slot.default)
+                    simpler = best.strategy.replace(name, self.space.slot(name).default)
                     trial = self._trial(simpler) or self.trials[simpler.key]
                     if (
                         trial.kind == kind

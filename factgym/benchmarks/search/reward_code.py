@@ -148,9 +148,8 @@ def _defined(statement: ast.stmt) -> Iterator[str]:
         return
     if isinstance(statement, ast.If) and isinstance(statement.test, ast.Name) and statement.test.id == "TYPE_CHECKING":
         return
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
+    names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+    yield from (node.id for node in names if isinstance(node.ctx, ast.Store))
 
 
 def _lines(statement: ast.stmt) -> tuple[int, int]:

@@ -406,11 +406,10 @@ class _Measure:
 
     def _parts(self, strategy: Strategy) -> dict[str, float]:
         ours, bar = self.episodes(strategy), self.bar
-        names = dict.fromkeys(name for episode in ours for name in episode.shares)
         return {
             name: math.fsum(a.shares.get(name, 0.0) - b.shares.get(name, 0.0) for a, b in zip(ours, bar, strict=True))
             / len(ours)
-            for name in names
+            for name in dict.fromkeys(name for episode in ours for name in episode.shares)
         }
 
     def _example(self, strategy: Strategy) -> dict[str, Any]:

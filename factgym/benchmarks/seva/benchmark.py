@@ -257,8 +257,7 @@ def _calibration(report: SevaReport) -> Table:
         for bin_ in curve.bins
         if bin_.n
     ]
-    columns = ("confidence", "answers", "mean", "accuracy", "95 % interval")
-    return make_table(title, columns, rows, min_width=_NAME)
+    return make_table(title, ("confidence", "answers", "mean", "accuracy", "95 % interval"), rows, min_width=_NAME)
 
 
 def _comparison(comparison: SevaComparison) -> Iterator[Part]:

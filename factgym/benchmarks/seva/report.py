@@ -203,8 +203,7 @@ def evaluate_run(run: RunLike) -> SevaReport:
     if any(row.claim for row in rows):
         styles = [style_groups(row.claim, row.source) for row in rows]
         for name in STYLES:
-            groups = [style[name] for style in styles]
-            by_style[name] = false_positive_rates(golds, labels, NEGATIVE, groups)
+            by_style[name] = false_positive_rates(golds, labels, NEGATIVE, [style[name] for style in styles])
 
     def slice_f1(indices: Sequence[int]) -> float:
         return table_score(confusion([golds[i] for i in indices], [labels[i] for i in indices], LABELS), "macro_f1")

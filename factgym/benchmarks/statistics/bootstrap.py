@@ -301,8 +301,7 @@ def _codes(golds: Sequence[str], predictions: Sequence[str | None], labels: Sequ
     row = {label: i * (len(labels) + 1) for i, label in enumerate(labels)}
     column: dict[str | None, int] = {label: i for i, label in enumerate(labels)}
     column[None] = len(labels)
-    cells = [row[gold] + column[label] for gold, label in zip(golds, predictions, strict=True)]
-    return np.array(cells, np.int64)
+    return np.array([row[gold] + column[label] for gold, label in zip(golds, predictions, strict=True)], np.int64)
 
 
 def _sample(codes: Sequence[NDArray[np.int64]], labels: int, clusters: Sequence[Hashable] | None) -> Sample:

@@ -78,8 +78,7 @@ def confusion(
     if NO_VERDICT in names:
         raise ValueError(f"{NO_VERDICT!r} cannot be a label: it is how a missing prediction is written; use None")
     pairs = Counter(zip(golds, predictions, strict=True))
-    missing = any(label is None for label in predictions)
-    columns: tuple[str | None, ...] = (*names, None) if missing else names
+    columns: tuple[str | None, ...] = (*names, None) if any(label is None for label in predictions) else names
     counts = tuple(tuple(pairs[(gold, label)] for label in columns) for gold in names)
     return Confusion(names, tuple(NO_VERDICT if label is None else label for label in columns), counts)
 

@@ -90,8 +90,7 @@ def mean_interval(values: Sequence[float], bounds: Bounds) -> Estimate:
     if bounds == (0.0, 1.0) and all(value in (0, 1) for value in values):
         return wilson(round(sum(values)), n)
     mean = math.fsum(values) / n
-    spread = math.fsum((value - mean) ** 2 for value in values)
-    return _t_interval(mean, spread, n, bounds)
+    return _t_interval(mean, math.fsum((value - mean) ** 2 for value in values), n, bounds)
 
 
 def paired_interval(first: Sequence[float], second: Sequence[float], bounds: Bounds | None = None) -> Estimate:

@@ -108,10 +108,9 @@ def _location(span: Mapping[str, Any]) -> str:
 
 
 def _named_facts(facts: Facts, names: Iterable[str]) -> list[list[str]]:
-    values = ((_NAMES.get(name, name), facts.get(name)) for name in names)
     return [
         [name, f"{value:.3f}" if isinstance(value, float) else text_form(value)]
-        for name, value in values
+        for name, value in ((_NAMES.get(name, name), facts.get(name)) for name in names)
         if value is not None and value != ""
     ]
 
@@ -273,9 +272,7 @@ def evolution_runs(out: Path) -> Iterator[Path]:
 
     for phase in ("proposer", EVOLUTION_DATA, "solver"):
         folders = [out / phase] if phase == EVOLUTION_DATA else sorted((out / phase).glob("iteration-*"), key=iteration)
-        for folder in folders:
-            if (folder / ROLLOUTS / EPISODES).exists():
-                yield folder / ROLLOUTS
+        yield from (folder / ROLLOUTS for folder in folders if (folder / ROLLOUTS / EPISODES).exists())
         if phase == EVOLUTION_DATA and (out / EVOLUTION_DATA / "metrics.json").exists():
             yield out / EVOLUTION_DATA
 

@@ -245,7 +245,6 @@ def comparison_values(
     """Return values of the page's template. rows: those of all runs, each with its run's number at the end."""
     names = list(runs)
     compared = compare_with_first(list(runs.values()))
-    changes = _changes(rows, len(names))
     entries = [
         {
             "name": name,
@@ -256,7 +255,7 @@ def comparison_values(
             "number": number,
         }
         for number, (name, summary, result, (fixed, broken)) in enumerate(
-            zip(names, summaries, [None, *compared], changes, strict=True)
+            zip(names, summaries, [None, *compared], _changes(rows, len(names)), strict=True)
         )
     ]
     environments = list(dict.fromkeys(summary.env for summary in summaries if summary.env))
@@ -278,8 +277,7 @@ def _notes(
     runs: Mapping[str, Run], summaries: Sequence[RunSummary], compared: Sequence[RunComparison | ConfigError]
 ) -> Iterator[str]:
     for (name, run), summary in zip(runs.items(), summaries, strict=True):
-        for note in (*run.notes, *run.warnings):
-            yield f"{name}: {note}"
+        yield from (f"{name}: {note}" for note in (*run.notes, *run.warnings))
         if summary.errors:
             yield f"{name}: {count(summary.errors, 'infrastructure error')} left out of all scores."
     for name, result in zip(list(runs)[1:], compared, strict=True):

@@ -100,8 +100,7 @@ def run_tasks(workers: int, remedy: str) -> Iterator[Run]:
     if workers == 1:
         yield map
         return
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, spawn, initializer=_start_worker)
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_start_worker)
 
     def run(function: Callable[[Any], Any], tasks: Iterator[Any]) -> Iterator[Any]:
         """No more tasks are taken than there are workers, to bound memory."""
@@ -112,8 +111,7 @@ def run_tasks(workers: int, remedy: str) -> Iterator[Run]:
                 if len(pending) > workers:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
                     yield from (future.result() for future in done)
-            for future in pending:
-                yield future.result()
+            yield from (future.result() for future in pending)
         except BrokenProcessPool:
             raise DataError(
                 f"a worker of the build was killed, as systems do when memory runs out. Start the build again with "

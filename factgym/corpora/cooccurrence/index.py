@@ -250,8 +250,7 @@ class SummedIndex(Immutable):
     """
 
     def __init__(self, indexes: Sequence[CooccurrenceIndex], *, path: Path | None = None, **options: Any) -> None:
-        cases = {index.describe()["case"] for index in indexes}
-        if len(cases) > 1:
+        if len({index.describe()["case"] for index in indexes}) > 1:
             raise ConfigError(
                 f"{path}: some of these indexes keep capitals, others fold them: build all with one --case"
             )
@@ -299,8 +298,7 @@ class SummedIndex(Immutable):
 
     def fingerprint(self) -> str:
         """Return SHA-256 in hex over the indexes' fingerprints, in any order."""
-        prints = sorted(index.fingerprint() for index in self.indexes)
-        return hashlib.sha256(json.dumps(prints).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(sorted(index.fingerprint() for index in self.indexes)).encode()).hexdigest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(open_folder, **self._options), (str(self._path),)

@@ -162,8 +162,7 @@ class Source:
             is_unsplit = is_unsplit or (file_form == "text" and self.unit != "line")
             file_step = max(size, 1) if is_unsplit else step
             for start in range(0, max(size, 1), file_step):
-                byte_range = ByteRange(start, min(start + file_step, size), compression)
-                yield Part(number, file, file_form, byte_range)
+                yield Part(number, file, file_form, ByteRange(start, min(start + file_step, size), compression))
                 number += 1
 
     @property
@@ -294,8 +293,7 @@ class _FileRange:
     def fault(self, number: int, problem: str) -> BadRecordError:
         """Return a fault with the line's number in the file; the lines before the range are counted once."""
         if self._lines_before < 0:
-            before = ByteRange(0, self.range.start, "")
-            self._lines_before = sum(1 for _ in read_lines(self.file, "", before, 1 << 62))
+            self._lines_before = sum(1 for _ in read_lines(self.file, "", ByteRange(0, self.range.start, ""), 1 << 62))
         return BadRecordError(f"{self.name} line {self._lines_before + number}: {problem}")
 
 

@@ -311,8 +311,7 @@ def _listed(separator: str, *, last: bool, size: int = 3) -> Text:
 
     def write(knowledge: Knowledge, background: Background) -> str:
         others = _others(knowledge, background, size)
-        names = [*others, knowledge.answer] if last else [knowledge.answer, *others]
-        return separator.join(names)
+        return separator.join([*others, knowledge.answer] if last else [knowledge.answer, *others])
 
     return write
 
@@ -366,10 +365,6 @@ def _start(strategy: Strategy, env: CorverEnv, seed: int, shortcuts: Shortcuts |
         queries: int = choices["search"][0][0]
         return Searcher(background, write, queries)
     return FixedReply(write(gold_knowledge(env.task) if student_knows(env.task.id) else None, background))
-
-
-def _example(tasks: CorverTaskSet, task: CorverTask) -> Example:
-    return Example(task.question, task.item.aliases[0], task.question)
 
 
 EXPLOITS: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -485,7 +480,7 @@ STRATEGIES = StrategySpace(
         ), repeats=2),
     ),
     _start,
-    _example,
+    lambda env, task: Example(task.question, task.item.aliases[0], task.question),
     "Templates may hold {answer}, {other} (another candidate), {subject} and {question}.",
     tuple(choices for _, choices in EXPLOITS.values()),
 )  # fmt: skip

@@ -194,8 +194,7 @@ class EveProposerEnv(EveEnv[ProposerTask]):
             "log_plus": answers.log_plus,
             "log_minus": answers.log_minus,
         }
-        score = self.evaluate(checked, answers)
-        report = build_report(score, self.config.rubric, message=message, metrics=metrics)
+        report = build_report(self.evaluate(checked, answers), self.config.rubric, message=message, metrics=metrics)
         if not turns:
             return replace(report, spans=())
         # Credits of the blocks, and the remainder on the whole message, so that they sum to the total.

@@ -242,8 +242,7 @@ class ExtractiveProposer(DocumentPolicy):
             plan = f"Hop by hop away from {source.title}: what do other documents say of {' or of '.join(names)}?"
             return search_call(names, plan, max_chars=_MAX_QUERY_CHARS)
         rng = self._random(assignment, "draft")
-        longest_first = [chain for level in reversed(levels) for chain in level]
-        return self.write(make_drafts(longest_first, rng), source, rng)
+        return self.write(make_drafts([chain for level in reversed(levels) for chain in level], rng), source, rng)
 
     def find_chains(self, assignment: Assignment, results: Sequence[Passage]) -> list[list[Chain]]:
         """Return chains of one fact, of two and so on as far as the results go; at most as many as there are hops."""

@@ -220,8 +220,7 @@ def read_question(text: str) -> Question:
 
 def _choices(text: str) -> tuple[str, ...]:
     """Return the names on either side of an "or"."""
-    names = [(start, end) for start, end, kind in entities(text) if kind == "name"]
-    for first, second in pairwise(names):
+    for first, second in pairwise([(start, end) for start, end, kind in entities(text) if kind == "name"]):
         if re.fullmatch(r",? or (?:the )?", text[first[1] : second[0]]):
             return text[slice(*first)], text[slice(*second)]
     return ()

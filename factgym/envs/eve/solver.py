@@ -43,8 +43,7 @@ PACKAGE = "factgym.envs.eve"
 def search_messages(question: str, *, turns: int, top_k: int, tokens: int, style: str = "full") -> list[Message]:
     """Return the first messages of the searching protocol. style: "brief" for shorter instructions."""
     system = fill(prompt(PACKAGE, "search", style), count=str(top_k), tokens=str(tokens), turns=str(turns))
-    user = f"Question: {neutralise(question)}"
-    return [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    return [{"role": "system", "content": system}, {"role": "user", "content": f"Question: {neutralise(question)}"}]
 
 
 def single_turn_messages(
@@ -223,8 +222,7 @@ class EveSolverEnv(EveEnv[SolverTask]):
         return 0.0, config.rubric.total({"correct": 1.0, "evidence": float(has_gold)}, gates)
 
     def prompt_human(self, ask: Callable[[str, Sequence[str]], str]) -> str:
-        answer = ask("answer", ())
-        return answer_blocks(answer, ask("evidence, copied (empty for none)", ()))
+        return answer_blocks(ask("answer", ()), ask("evidence, copied (empty for none)", ()))
 
     def gold_lines(self) -> list[str]:
         triple = self.task.triple

@@ -160,10 +160,9 @@ def _rank(words: frozenset[str], years: frozenset[str], evidence: Sequence[str])
     """Return the texts with the number of these words in their best sentence, best first; of years, that sentence alone."""
     ranked = []
     for text in evidence:
-        parts = [text[start:end] for start, end in sentences(text)]
         fits = [
             (len(words & frozenset(terms(part))), part)
-            for part in parts
+            for part in [text[start:end] for start, end in sentences(text)]
             if not years or years & set(_YEAR.findall(part))
         ]
         fit, part = max(fits, key=itemgetter(0), default=(0, ""))
@@ -241,8 +240,7 @@ def weigh_answers(prompt: ParsedPrompt) -> Label:
     """Return the label that gains most over its frequency, by a logistic model of `answer_features`."""
     # Softmax regression, fitted by `factgym.baselines.fitting` (penalty 10) to the workflow's records of AVeriTeC's 3,067
     # train claims. The gain P(label | answers) - P(label) is what the default reward pays on average.
-    weights = np.array(_LABEL_WEIGHTS)
-    scores = np.array(answer_features(prompt.claim, prompt.record)) @ weights
+    scores = np.array(answer_features(prompt.claim, prompt.record)) @ np.array(_LABEL_WEIGHTS)
     probabilities = np.exp(scores - scores.max())
     return LABELS[int(np.argmax(probabilities / probabilities.sum() - np.array(_LABEL_FREQUENCIES)))]
 

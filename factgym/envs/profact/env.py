@@ -366,9 +366,7 @@ def _split_share(matching: Matching, share: float) -> Iterator[tuple[int, float]
     """Yield prediction and its part of the share, in proportion to the similarity of its match."""
     # A share of a sum over matches: the parts are proportional to the similarities and sum to the share.
     total = sum(match.similarity for match in matching.matches)
-    for match in matching.matches:
-        if match.similarity:
-            yield match.prediction, share * match.similarity / total
+    yield from ((match.prediction, share * match.similarity / total) for match in matching.matches if match.similarity)
 
 
 def _best_score(texts: Sequence[str], count: int) -> float:

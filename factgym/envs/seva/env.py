@@ -145,8 +145,7 @@ class SevaEnv(Env[SevaTask]):
         weights = ", ".join(f"{_FIELD_OF.get(name, name)} {value:.2g}" for name, value in self._weights.items())
         system = "\n\n".join(fill(self._prompt(name), weights=weights) for name in self._system_prompts)
         source = delimited("document", task.source, self.nonce)
-        claim = delimited("claim", task.claim, self.nonce, inline=True)
-        user = fill(self._prompt("task"), source=source, claim=claim)
+        user = fill(self._prompt("task"), source=source, claim=delimited("claim", task.claim, self.nonce, inline=True))
         return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
     def _prompt(self, name: str) -> str:
@@ -234,12 +233,11 @@ class SevaEnv(Env[SevaTask]):
     def _draft_metrics(self, draft: Submission, final_total: float) -> dict[str, Any]:
         score = self._score(draft)
         total = self.config.rubric.total(score.components, score.gates)
-        faults = review_draft(output_of(draft.data), self.task.claim, self.task.source)
         return {
             "total": total,
             "verdict": score.facts["verdict"],
             "correct": score.facts["correct"],
-            "complaints": len(faults),
+            "complaints": len(review_draft(output_of(draft.data), self.task.claim, self.task.source)),
             "gain": final_total - total,
         }
 

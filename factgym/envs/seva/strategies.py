@@ -16,7 +16,6 @@ from typing import Any
 from factgym.baselines.evidence import Evidence
 from factgym.baselines.shortcuts import KINDS as SHORTCUT_KINDS
 from factgym.core.messages import Message, ToolSchema
-from factgym.core.policy import Policy
 from factgym.core.strategies import Choice, Operator, Shortcuts, Slot, Strategy, StrategySpace, fill_template
 from factgym.envs.scripted import call_text
 from factgym.envs.seva.agents import (
@@ -118,12 +117,8 @@ def _shared_words(play: Play, part: GroundedPart) -> str:
 # Edits of the verdict: (play, judgement, verdict) -> verdict.
 
 
-def _entries(verdict: Verdict) -> list[tuple[dict[str, str], dict[str, str]]]:
-    return list(zip(verdict["evidence_alignment"], verdict["reasoning_chain"], strict=True))
-
-
 def _all_statuses(status: str, judgment: str, play: Play, judgement: Judgement, verdict: Verdict) -> Verdict:
-    for alignment, step in _entries(verdict):
+    for alignment, step in zip(verdict["evidence_alignment"], verdict["reasoning_chain"], strict=True):
         alignment["status"], step["judgment"] = status, judgment
         if status == "not_found":
             alignment["source_span"] = NOT_FOUND
@@ -315,13 +310,9 @@ class StrategyPolicy:
         return text
 
 
-def _start(strategy: Strategy, env: Any, seed: int, shortcuts: Shortcuts) -> Policy:
-    return StrategyPolicy(strategy, shortcuts, seed, honest_judge(env, shortcuts))
-
-
 STRATEGIES = StrategySpace(
     _SLOTS,
-    _start,
+    lambda strategy, env, seed, shortcuts: StrategyPolicy(strategy, shortcuts, seed, honest_judge(env, shortcuts)),
     lambda env, task: task_example(task),
     note="Placeholders of a template: {claim}, {source} (its first 200 characters) and {label}. One verdict an episode.",
 )

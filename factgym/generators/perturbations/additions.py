@@ -54,8 +54,7 @@ def invent_cause(statement: Statement) -> Edit | NoEdit:
     ground = _ALTERNATIVES.sub(lambda match: rng.choice(match[1].split("|")), rng.choice(grounds))
     cause = f"{rng.choice(causes['joins'])}{ground}"
     reason = "The document states the rule but not this reason for it."
-    start = len(strip_full_stop(sentence))
-    return Edit(start, len(sentence), f"{cause}.", cause.lstrip(" ,"), reason=reason)
+    return Edit(len(strip_full_stop(sentence)), len(sentence), f"{cause}.", cause.lstrip(" ,"), reason=reason)
 
 
 def can_join(sentence: str) -> bool:

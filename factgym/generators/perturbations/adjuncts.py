@@ -223,8 +223,7 @@ def add_limit(statement: Statement) -> Edit | NoEdit:
     clause = _borrow(statement, "limit")
     if clause is None:
         return NoEdit("no_donor")
-    reason = "The document does not set this limit."
-    return Edit(len(body), len(statement.text), f" {clause}.", clause, reason=reason)
+    return Edit(len(body), len(statement.text), f" {clause}.", clause, reason="The document does not set this limit.")
 
 
 def exchange_condition(statement: Statement) -> Edit | NoEdit:

@@ -245,8 +245,7 @@ def lowercase_opening(text: str, names: list[Span], source: str) -> str | None:
         return text if text[:1].isdigit() else None
     if any(start == 0 for start, _ in names) or word == "I" or any(char.isupper() for char in text.split(" ")[0][1:]):
         return text
-    second = text[len(word) :].lstrip()[:1]
-    if second.isupper() and word.lower() not in BEFORE_NAMES:
+    if text[len(word) :].lstrip()[:1].isupper() and word.lower() not in BEFORE_NAMES:
         return None
     if word.lower() in FUNCTION_WORDS:
         return text[0].lower() + text[1:]

@@ -282,8 +282,7 @@ def _is_changeable(statement: Statement, kind: str, start: int, end: int) -> boo
 def _mentions(statement: Statement, new: str, number: _Number) -> bool:
     """Whether source or claim give the new number, in figures or words."""
     if number.kind == "day":
-        texts = statement.source + statement.lead + statement.text
-        return re.search(rf"(?<!\d){new}(?!\d)", texts) is not None
+        return re.search(rf"(?<!\d){new}(?!\d)", statement.source + statement.lead + statement.text) is not None
     forms = {new}
     if number.kind == "word":
         forms.add(str(int(parse_number(new))))
@@ -313,8 +312,7 @@ def _near_choices(statement: Statement, number: _Number) -> list[str]:
 def _year_choices(statement: Statement, number: _Number) -> list[str]:
     """Years near the old one that keep the order of the claim's years."""
     old = int(number.text)
-    claim = statement.lead + statement.text
-    years = [int(year) for year in re.findall(r"(?<!\d)(?:1\d{3}|20[0-2]\d)(?!\d)", claim)]
+    years = [int(year) for year in re.findall(r"(?<!\d)(?:1\d{3}|20[0-2]\d)(?!\d)", statement.lead + statement.text)]
     low = max((year for year in years if year < old), default=0)
     high = min((year for year in years if year > old), default=LATEST_YEAR + 1)
     near = [old + shift for shift in (-17, -13, -9, -7, -6, -4, -3, -2, 2, 3, 4, 6, 7, 9, 13, 17)]

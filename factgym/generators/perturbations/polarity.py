@@ -169,8 +169,7 @@ def replace_antonym(statement: Statement) -> Edit | None:
         return None
     match = statement.rng.choice(matches)
     new = _ANTONYMS[match[0]]
-    before = agree_article(text[: match.start()], new)
-    return _flip(0, match.end(), before + new, "antonym")
+    return _flip(0, match.end(), agree_article(text[: match.start()], new) + new, "antonym")
 
 
 def _takes_opposite(text: str, match: re.Match[str]) -> bool:

@@ -116,10 +116,9 @@ def widen_claim(statement: Statement) -> Edit | NoEdit:
     """Replace a word that limits a claim by one that does not."""
     text = statement.text
     rules = () if NEGATIVE.search(text) else rewriting_rules("widening")
-    matches = [(pattern.search(text), new) for pattern, new in rules]
     edits = [
         Edit(*match.span(), capitalise(new) if match.start() == 0 else new, variant="qualifier", error_type=_INFLATION)
-        for match, new in matches
+        for match, new in [(pattern.search(text), new) for pattern, new in rules]
         if match and not contains_words(statement.source, new.split()[-1])
     ]
     return statement.rng.choice(edits) if edits else NoEdit("no_site", "no word that limits the claim")

@@ -287,8 +287,7 @@ def change_further_rule(case: Case) -> Draft | None:
         return None
     if isinstance(rule.quantity, Quantity):
         name, slot, size = "number", "quantity", "days" if rule.quantity.unit == "day" else "s"
-        wrong = draw_other(rule.quantity, size, case.book.rng, case.subtle, case.book.numbers)
-        claim = replace(rule, quantity=wrong)
+        claim = replace(rule, quantity=draw_other(rule.quantity, size, case.book.rng, case.subtle, case.book.numbers))
     elif rule.authority is not None:
         name, slot = "entity", "authority"
         roles = [role for role in case.topic.roles if role != rule.authority]

@@ -115,8 +115,7 @@ class _Puzzle:
         """Draw another value that the slot could have had."""
         topic = self.topic
         if isinstance(value, Quantity):
-            size = size_of(topic, self.true)
-            return draw_other(value, size, self.rng, near=self.rng.random() < 0.5)
+            return draw_other(value, size_of(topic, self.true), self.rng, near=self.rng.random() < 0.5)
         pool: Sequence[Concept] = ()
         if slot == "condition":
             entries = topic.entries[self.true.kind]
@@ -184,8 +183,7 @@ class _Puzzle:
     def swap_value(self) -> Change | None:
         """State another value of a slot, by preference that of the sibling term."""
         slots = [slot for slot in _ERROR_OF_SLOT if getattr(self.true, slot) is not None]
-        hidden = [slot for slot, _ in self.stated.terms() if slot in _ERROR_OF_SLOT]
-        slot = self.rng.choice(hidden or slots)
+        slot = self.rng.choice([slot for slot, _ in self.stated.terms() if slot in _ERROR_OF_SLOT] or slots)
         confused = [value for fact in self.decoys if (value := getattr(fact, slot)) is not None]
         value = self.rng.choice(confused) if confused else None
         value = value or self._other_value(slot, getattr(self.true, slot))

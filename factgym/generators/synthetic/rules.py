@@ -75,8 +75,7 @@ class Rulebook:
 
     def filler(self, fillers: tuple[str, ...]) -> str:
         """Draw a sentence that rules nothing, not used in the document before."""
-        free = [filler for filler in fillers if filler not in self.stated]
-        chosen = self.rng.choice(free or fillers)
+        chosen = self.rng.choice([filler for filler in fillers if filler not in self.stated] or fillers)
         self.stated.add(chosen)
         return chosen
 
@@ -85,8 +84,7 @@ class Rulebook:
         if "one" not in need and not self.barred and self.rng.random() < 0.22:
             self.mentioned.update(party.id for party in topic.parties)
             return topic.everyone
-        free = [party for party in topic.parties if party.id not in self.barred]
-        party = self.rng.choice(free or topic.parties)
+        party = self.rng.choice([party for party in topic.parties if party.id not in self.barred] or topic.parties)
         self.mentioned.add(party.id)
         return party
 

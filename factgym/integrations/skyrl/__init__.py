@@ -84,8 +84,7 @@ class FactTextEnv(BaseTextEnv):
 
     def init(self, prompt: Any = None) -> tuple[list[Message], dict[str, Any]]:
         """Return the first messages, with every tool in them as text; the row's own prompt equals them."""
-        first = self.session.start(self._task)
-        return tools_as_text(first, self.session.all_tools()), {"task": self.session.task}
+        return tools_as_text(self.session.start(self._task), self.session.all_tools()), {"task": self.session.task}
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         """Play a completion. The reward is 0 until the last step, then the report's total.

@@ -230,8 +230,7 @@ def taskset_of(env_id: str) -> type[vf.Taskset]:
 
     def check(self: Any) -> Any:
         entry = spec(env_id)
-        arguments = make_arguments(env_id, changed_settings(env_id, self))
-        entry.load().Config.build(env_id, {**entry.kwargs, **arguments})
+        entry.load().Config.build(env_id, {**entry.kwargs, **make_arguments(env_id, changed_settings(env_id, self))})
         return self
 
     validators = {"settings_fit": model_validator(mode="after")(check)}

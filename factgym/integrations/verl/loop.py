@@ -450,8 +450,7 @@ class _Rollout:
         if reply.num_preempted is not None:
             self.metrics.num_preempted = max(self.metrics.num_preempted, 0) + reply.num_preempted
         context.add_metadata(reply)
-        logprobs = list(reply.log_probs)[:budget] if reply.log_probs else None
-        return list(reply.token_ids)[:budget], logprobs
+        return list(reply.token_ids)[:budget], list(reply.log_probs)[:budget] if reply.log_probs else None
 
     async def _step(self, context: Context, ids: list[int], logprobs: list[float] | None) -> None:
         """Append the policy's tokens, and play their message."""

@@ -213,8 +213,7 @@ class Phase(ABC):
 
     def folders_before(self, number: int) -> list[Path]:
         """Folders of the earlier iterations, those of earlier rounds first."""
-        rounds = folders_of(self.name, self.evolution.earlier)
-        return [*rounds, *(self.folder(earlier) for earlier in range(1, number))]
+        return [*folders_of(self.name, self.evolution.earlier), *(self.folder(earlier) for earlier in range(1, number))]
 
     async def run(self, iterations: int) -> None:
         """Run the iterations that are not finished."""

@@ -6,7 +6,7 @@ messages named in `actions` are the policy's: the others are masked in training.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from factgym.agents.runs import files
 from factgym.agents.runs.files import DOCUMENTS, TRIPLES
+from factgym.benchmarks.answers import group_by
 from factgym.corpora.corpus import Corpus
 from factgym.datasets.multihop import Evidence, Triple, triple_row
 from factgym.rewards.advantages import group_advantages, hop_advantages
@@ -70,10 +71,8 @@ def advantages_of(episodes: Episodes, phase: PhaseName) -> list[float]:
 
 def rewards_by_task(episodes: Episodes) -> list[list[float]]:
     """The rewards of each task's episodes."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for episode in episodes:
-        groups[episode["task"]].append(episode["reward"]["total"])
-    return list(groups.values())
+    groups = group_by(episodes, lambda episode: episode["task"])
+    return [[episode["reward"]["total"] for episode in group] for group in groups.values()]
 
 
 def hops_of(episode: Mapping[str, Any]) -> int | None:
@@ -108,9 +107,7 @@ def proposer_metrics(episodes: Episodes) -> dict[str, Any]:
     """
     metrics = [episode["reward"]["metrics"] for episode in episodes]
     valid = [values for values in metrics if values.get("valid")]
-    by_hops: dict[int | None, list[float]] = defaultdict(list)
-    for episode in episodes:
-        by_hops[hops_of(episode)].append(episode["reward"]["total"])
+    by_hops = group_by(episodes, hops_of)
     solved = [values["k"] / values["n"] for values in valid if values.get("n") and values.get("k") is not None]
     return {
         **reward_means(episodes),
@@ -120,8 +117,8 @@ def proposer_metrics(episodes: Episodes) -> dict[str, Any]:
         "solved": mean(solved),
         "documents": len({values.get("document") for values in metrics}),
         "hops": {
-            str(hops): {"episodes": len(by_hops[hops]), "reward": mean(by_hops[hops])}
-            for hops in sorted(by_hops, key=lambda hops: hops or 0)
+            str(hops): {"episodes": len(group), "reward": mean(episode["reward"]["total"] for episode in group)}
+            for hops, group in sorted(by_hops.items(), key=lambda item: item[0] or 0)
         },
         "flat": mean(value == 0 for value in advantages_of(episodes, "proposer")),
     }

@@ -94,8 +94,7 @@ class Clusters:
     def members(self) -> list[NDArray[np.int64]]:
         """The rows of each cluster's documents, ascending; empty for an empty cluster."""
         order = np.argsort(self.labels, kind="stable")
-        ends = np.cumsum(np.bincount(self.labels, minlength=len(self)))
-        return np.split(order, ends[:-1])
+        return np.split(order, np.cumsum(np.bincount(self.labels, minlength=len(self)))[:-1])
 
     @classmethod
     def of(cls, vectors: Vectors, centroids: NDArray[np.float64]) -> Clusters:
@@ -174,8 +173,7 @@ class Arms:
 
     def scores(self, exploration: float = 1.0) -> NDArray[np.float64]:
         """U, equation 30: mean reward plus `exploration` (β) · √(log of all pulls / pulls)."""
-        total = max(int(self.pulls.sum()), 1)
-        bonus: NDArray[np.float64] = np.sqrt(np.log(total) / np.maximum(self.pulls, 1))
+        bonus: NDArray[np.float64] = np.sqrt(np.log(max(int(self.pulls.sum()), 1)) / np.maximum(self.pulls, 1))
         return self.means + exploration * bonus
 
     def probabilities(self, exploration: float = 1.0) -> NDArray[np.float64]:

@@ -78,8 +78,7 @@ def write_curves(folder: Path, out: Path | None = None, checkpoints: str | None 
     if episodes:
         about = "The same tasks at every evaluation, with the policy's own messages."
         sections.append(Section("Episodes", episodes, about=about, in_navigation=True))
-    text = (folder / RECIPE).read_text("utf-8")
-    rows = [line.partition(" = ")[::2] for line in text.splitlines() if line]
+    rows = [line.partition(" = ")[::2] for line in (folder / RECIPE).read_text("utf-8").splitlines() if line]
     sections.append(
         Section("Recipe", (make_table("", ("key", Column("value", left_aligned=True)), rows),), folded=True)
     )

@@ -296,8 +296,7 @@ class _Training:
             self._play(env, source, model, stage.samples, stage.temperature, stage.max_tokens)
         if isinstance(stage, DpoStage):  # the tasks have been checked
             options = PreferenceOptions(margin=stage.margin, allow_evaluation_split=True)
-            summary = export_preferences([source], path, options, force=True)
-            self.observer.step(summary.text())
+            self.observer.step(export_preferences([source], path, options, force=True).text())
             return self._restrict(stage, path, folder, indices)
         every = SftOptions(only_submitted=False, allow_evaluation_split=True)
         export_sft([source], folder / "episodes.jsonl", every, force=True)
@@ -313,8 +312,7 @@ class _Training:
             data = self._sft_data(number, folder, indices)
         elif not isinstance(stage, GrpoStage):
             data = self._sampled_data(stage, folder, model, indices)
-        env_config = self.tasks.env_config
-        run = StageRun(self.recipe, stage, self.tasks.env, env_config, indices, folder, model, data)
+        run = StageRun(self.recipe, stage, self.tasks.env, self.tasks.env_config, indices, folder, model, data)
         settings, held_out = self.recipe.evaluation, self.tasks.held_out(VALIDATION)
         every = settings.every if stage.evaluate_every is None else stage.evaluate_every
         if every and held_out is None:

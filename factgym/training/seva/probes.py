@@ -111,8 +111,7 @@ async def make_probes(
             elif proposer == "claims":
                 proposals = probes_from_claims(claims[source], category, n, category_seed)
             else:
-                requests = probe_requests(claims[source], category, n, category_seed)
-                proposals = await proposer.propose_many(requests)
+                proposals = await proposer.propose_many(probe_requests(claims[source], category, n, category_seed))
             probes = [proposal for proposal in proposals if isinstance(proposal, Probe)]
             batch.dropped += [drop.to_dict() for drop in proposals if isinstance(drop, DroppedRequest)]
             batch.made[source][category] = len(probes)
@@ -173,8 +172,7 @@ def probe_requests(items: Sequence[AttributionClaim], category: str, count: int,
     rng = random.Random(f"factgym evolve proposals {seed}")
     rng.shuffle(order)
     strategies = strategies_for(category)
-    total = count if order else 0
-    return [ProbeRequest(order[i % len(order)], rng.choice(strategies), category) for i in range(total)]
+    return [ProbeRequest(order[i % len(order)], rng.choice(strategies), category) for i in range(count if order else 0)]
 
 
 async def cross_check(

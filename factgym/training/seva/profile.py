@@ -222,5 +222,4 @@ def sanitize(text: str, limit: int) -> str:
     """Untrusted text for a prompt: one line, cut, without markup and the braces of JSON."""
     printable = "".join(char if char.isprintable() else " " for char in clean_text(text[: 4 * limit]))
     flat = " ".join(printable.split())
-    cut = flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
-    return neutralise(cut).translate(_BRACES)
+    return neutralise(flat if len(flat) <= limit else f"{flat[: limit - 1]}…").translate(_BRACES)

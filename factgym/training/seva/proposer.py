@@ -165,8 +165,7 @@ class PolicyProposer:
         """The checked probe of a reply, or the reason that there is none."""
         arguments = submitted_arguments(parsed, _tool())
         if isinstance(arguments, str):
-            text = parsed.message["content"] or ""
-            return DroppedRequest(request, "malformed", arguments, text[:_MAX_QUOTE_CHARS])
+            return DroppedRequest(request, "malformed", arguments, (parsed.message["content"] or "")[:_MAX_QUOTE_CHARS])
         claim, change = clean_text(arguments["claim"]).strip(), clean_text(arguments.get("change", ""))
         item, keeps = request.item, request.error_type is None
         label: Label = ATTRIBUTABLE if keeps and item.label == ATTRIBUTABLE else NOT_ATTRIBUTABLE

@@ -244,8 +244,7 @@ def render_evolution(report: EvolutionReport) -> Group:
             summary = f"{row.shape}: {'; '.join(signs)}" if signs else row.shape
             lines.append(Row((row.name, *cells, summary), ends_group=end))
         heads = ("round", "asked", "made", "kept", "taught", "spread", Column("beyond chance", left_aligned=True))
-        table = make_table("Probes, and a summary of the changes", heads, lines)
-        parts.append(replace(table, wrap=True))
+        parts.append(replace(make_table("Probes, and a summary of the changes", heads, lines), wrap=True))
     parts += [Note(note, fine="NOT judged" not in note) for note in report.notes]
     return Group(*render_section(Section("", tuple(parts))))
 
@@ -270,8 +269,7 @@ def evolution_chart(report: EvolutionReport, title: str = "Changes by round of s
             xs = [row.number + 0.04 * (index % 5 - 2) for row in rows]
             estimates = [row.scores[name].change or Estimate(0.0, None, None, 0) for row in rows]
             style = {"ls": "-" if index < len(COLOURS) else "--", "color": COLOURS[index % len(COLOURS)]}
-            label = label_text(short_name(name))
-            error_bars(axes, xs, estimates, 100, marker="o", markersize=4, label=label, **style)
+            error_bars(axes, xs, estimates, 100, marker="o", markersize=4, label=label_text(short_name(name)), **style)
         averages = [100 * (row.average - rows[0].average) for row in rows]
         axes.plot([row.number for row in rows], averages, ":", color=MUTED, linewidth=2, label="average")
         axes.axhline(0, color=MUTED, linewidth=0.8)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,6 +16,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from factgym.benchmarks.answers import group_by
 from factgym.core.config import AtLeastOne, PromptStyle, Settings
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
@@ -195,16 +195,11 @@ def split_claims(claims: Sequence[AttributionClaim], seed: int) -> dict[Split, t
     stratum the groups come in the order of a seeded hash, and each goes to the split that is furthest behind its share,
     so that every split is within one group of its share in every stratum.
     """
-    groups: dict[str, list[int]] = defaultdict(list)
-    for index, claim in enumerate(claims):
-        groups[claim.source].append(index)
-    strata: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for source, group in groups.items():
-        strata[tuple(sorted({claims[index].label for index in group}))].append(source)
+    groups = group_by(range(len(claims)), lambda index: claims[index].source)
+    strata = group_by(groups, lambda source: tuple(sorted({claims[index].label for index in groups[source]})))
 
     def rank(source: str) -> str:
-        text = f"factgym evolve parts {seed} {source}"
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(f"factgym evolve parts {seed} {source}".encode("utf-8", "surrogatepass")).hexdigest()
 
     chosen: dict[Split, list[int]] = {split: [] for split in SHARES}
     for sources in strata.values():
