@@ -138,6 +138,9 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path: Path) -> None:
         read_recipe(tmp_path / "broken.toml")
     with pytest.raises(DataError, match="No such file"):
         read_recipe(tmp_path / "absent.toml")
+    (tmp_path / "endless.toml").write_text("A. " * 40_000, "utf-8")  # the parser takes the square of it
+    with pytest.raises(DataError, match="at most 100,000"):
+        read_recipe(tmp_path / "endless.toml")
 
 
 def tasks_of(**values: Any) -> TaskSets:

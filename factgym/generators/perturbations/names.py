@@ -69,7 +69,7 @@ def find_names(text: str, source: str = "") -> list[Name]:
     names = []
     for match in _RUN.finditer(text):
         start, end = match.span()
-        before = text[:start].rstrip(" " + _OPENING_MARKS)
+        before = text[max(0, start - 64) : start].rstrip(" " + _OPENING_MARKS)
         if not before or before[-1] in ".?!:\n":
             start = _skip_opening_word(match[0], start, source)
         words = text[start:end].split(" ")

@@ -230,10 +230,16 @@ def _stage(number: int, value: Any) -> Stage:
     return STAGES[kind].build(f"stage {number} ({kind})", settings)
 
 
+_MAX_CHARS = 100_000
+
+
 def read_recipe(path: Path) -> dict[str, Any]:
-    """Read the plain values of a TOML file. Raises DataError for a file that cannot be read."""
+    """Read the plain values of a TOML file. Raises DataError for a file that cannot be read, or has over 100,000 characters."""
+    text = read_text(path)
+    if len(text) > _MAX_CHARS:
+        raise DataError(f"{path} has {len(text):,} characters; a recipe has at most {_MAX_CHARS:,}.")
     try:
-        return tomllib.loads(read_text(path))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is no valid TOML: {error}") from None
 
