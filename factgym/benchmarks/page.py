@@ -15,15 +15,13 @@ from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from factgym.benchmarks.formats import count, decimal, interval, label, percent, whole, whole_interval
-from factgym.benchmarks.report import KINDS, Bar, Chart, Link, Report, Styled, Table
-from factgym.benchmarks.tables import effort
-from factgym.benchmarks.tables import measures as group_measures
-from factgym.benchmarks.tables import sizes as group_sizes
 from factgym.core.errors import DataError, MissingExtraError, install_command
 from factgym.core.paths import create_file, make_folder
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
+    from factgym.benchmarks.report import Chart, Report
 
 _MAX_CHARS = 2000
 """Of one text on a page."""
@@ -78,6 +76,9 @@ def templates() -> Environment:
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
+    from factgym.benchmarks import tables  # takes a tenth of `factgym check`, which writes no page by default
+    from factgym.benchmarks.report import KINDS, Bar, Chart, Link, Styled, Table
+
     def finalize(value: Any) -> Any:
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
@@ -103,9 +104,9 @@ def templates() -> Environment:
         "count_of": count,
         "install_command": install_command,
         "query": lambda values: urlencode(values, errors="replace"),
-        "sizes": group_sizes,
-        "measures": group_measures,
-        "effort": effort,
+        "sizes": tables.sizes,
+        "measures": tables.measures,
+        "effort": tables.effort,
         "image": chart_image,
         "style": lambda names: Markup(asset(*names)),
     }
