@@ -196,12 +196,9 @@ def is_amount(word: Word) -> bool:
 
 
 def _particle(verb: Word, clause: Clause) -> str:
-    following = [token.lower for token in clause.tokens if token.start > verb.end]
-    return (
-        following[0]
-        if verb.role == "verb" and following[:1] and following[0] in _PARTICLES and following[1:2] != ["to"]
-        else ""
-    )
+    following = [token.lower for token in clause.tokens if token.start > verb.end][:2]
+    is_particle = verb.role == "verb" and bool(following) and following[0] in _PARTICLES and following[1:] != ["to"]
+    return following[0] if is_particle else ""
 
 
 def _is_thing(fact: Word, claim: Clause) -> bool:

@@ -135,9 +135,9 @@ _AMONG = re.compile(
     r"(\w+est|most|best|worst|first|last|leading|main)\b",
     re.I,
 )
-_RATE = re.compile(r" ?(?:(?:per|an?|each|every)\b|/) ?(\w+)\b(?! (?:ago|later|earlier|before|after))", re.I)
+_RATE = re.compile(r" ?(?:(?:per|an?|each|every)\b|/) ?([^\W\d_]+)\b(?! (?:ago|later|earlier|before|after))", re.I)
 _DISTANCE = re.compile(r" (ago|later|earlier)\b", re.I)
-_PREFIX = re.compile(r"\b(great|step|half|vice|pseudo|quasi|grand|foster|would-be)[- ]\Z", re.I)
+_PREFIX = re.compile(r"\b(great|step|half|vice|pseudo|quasi|grand|foster)-\Z", re.I)
 _RATES = {
     "month": "monthly",
     "year": "annual annually yearly annum",
@@ -370,7 +370,7 @@ def _reported(clause: Clause, matched: set[int], stated: set[str], source: str) 
     for index in range(1, len(earlier) - 1):
         before, word, following = earlier[index - 1 : index + 2]
         opens = following.lower == "that" or following.is_fact or following.lower in DETERMINERS
-        is_verb = before.lower not in DETERMINERS and word.lower in _SPEECH and opens
+        is_verb = before.lower not in DETERMINERS and word.kind == "word" and word.lower in _SPEECH and opens
         if is_verb and word.lower not in stated:
             yield "overclaim", f"The text reports it (“{source[word.start : following.end]}”)."
     for word, following in pairwise(clause.tokens):

@@ -297,7 +297,7 @@ class _Comparison:
     """One clause of the claim against one clause of a sentence.
 
     leans, before, topic: by what the clause leans on the text before it, the facts there, and its subject. earlier: the
-    sentence before, of which it leans. preceding: some sentences of its passage before it.
+    sentence before, on which it leans. preceding: some sentences of its passage before it.
     """
 
     claim: Clause

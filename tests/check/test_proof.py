@@ -1153,6 +1153,10 @@ DESCRIBED: dict[str, tuple[list[str], list[str]]] = {
         ["Children under 6 travel free."],
         ["Children travel free.", "Children over 6 travel free."],
     ),
+    "The show was a great success in Rome.": (["The show was a success in Rome."], []),
+    "The grand opening took place in May.": (["The opening took place in May."], []),
+    "The bridge is 300 metres / 984 feet long.": (["The bridge is 300 metres long."], []),
+    "The United States Congress passed the act in 1990.": (["Congress passed the act in 1990."], []),
 }
 """Sentences, the claims that they carry, and claims that say of a word what the sentence says of another one (whose wife,
 roof, price or founder it is), or what it only reports, denies, plans or says of a part, of another amount, order or owner, or of whom a pronoun
