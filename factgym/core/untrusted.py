@@ -43,7 +43,7 @@ _HTML = (
 # ASCII does.
 _OPENS = (
     rf"(?:(?=<?[A-Za-z/|!?\\&_\]\x00-\x08\x0e-\x1b\x7f])(?!/?(?=[A-Za-z]\w{{0,10}}(?:\s|/?>))(?i:{_HTML})(?:\s|/?>))|(?=[^\x00-\x7f\s{_MARKS}]"
-    rf"|\s++(?:[/|&]|(?i:{_KNOWN})\b|[A-Za-z_]*+[^\W\x00-\x7f]|\w*+[^\x00-\x7f\w\s{_MARKS}])))"
+    rf"|\s++(?:[/|&]|(?=[A-Za-z])(?i:{_KNOWN})\b|[A-Za-z_]*+[^\W\x00-\x7f]|\w*+[^\x00-\x7f\w\s{_MARKS}])))"
 )
 _TOKEN = rf"\s*+/?\s*+(?i:{_TOKENS})\s*+(?:\]|(?i:&r(?:brack|sqb)|&\#0*+93|&\#x0*+5d))"
 """A token in square brackets of Mistral, BERT or GLM, after its opening bracket."""
