@@ -8,7 +8,7 @@ the rules judge seven in ten rightly. A text in another language than English is
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import combinations, product
@@ -70,13 +70,14 @@ _MAX_TERMS = 12
 """Amounts of the nearest sentences that are tried as terms of a sum."""
 
 
-def _play(brief: EpisodeBrief) -> ToolLoop[Verdict]:
+def play(brief: EpisodeBrief, judge: Callable[..., Prediction] | None = None) -> ToolLoop[Verdict]:
+    """Search and read as the scripted verifiers do, and judge each statement, by the proof unless told otherwise."""
     draft = Draft.of(brief, (yield from collect_evidence(brief)), seed=0)
     entries = []
     for text in split_statements(brief.answer):
         statement = parse_statement(text)
         ranked = replace(draft.evidence, ranked_ids=tuple(draft.collected.ranked_ids.get(text, ())))
-        entries.append(prediction_entry(judge_statement(statement, ranked, draft.collected.passages)))
+        entries.append(prediction_entry((judge or judge_statement)(statement, ranked, draft.collected.passages)))
     return make_verdict(final_verdict(entry["status"] for entry in entries), entries)
 
 
@@ -195,7 +196,7 @@ RULES = ScriptedAgent(
     "rules",
     "baseline",
     "Supports what it can prove word by word: names, values, roles, denials, limits; contracts by rules.",
-    lambda env, seed: ScriptedPolicy(env.config.max_turns, _play),
+    lambda env, seed: ScriptedPolicy(env.config.max_turns, play),
 )
 
 

@@ -22,6 +22,7 @@ from factgym.check.agents import CANNOT_JUDGE, ENV, RULES, checking_scripts
 from factgym.check.answers import MAX_CLAIM_CHARS, Answer, split_claims, split_text
 from factgym.check.calibration import Calibration, claim_features, read_calibrations
 from factgym.check.documents import CheckedDocuments, Location
+from factgym.check.verifier import is_verifier, verifier_agent
 from factgym.core.episode import RewardReport
 from factgym.core.errors import ConfigError, did_you_mean
 from factgym.core.registry import spec
@@ -177,13 +178,15 @@ class Checker:
             return
         scripts = checking_scripts()
         usable = [name for name, script in scripts.items() if script.role in ("honest", "baseline")]
-        if is_model(self.agent) or ".py:" in self.agent:
+        if is_verifier(self.agent):
+            self._agent = verifier_agent(self.agent, self.settings)
+        elif is_model(self.agent) or ".py:" in self.agent:
             self._agent = find_agent(self.agent, ENV, self.settings)
         elif self.agent not in usable:
             reason = "needs a gold label or exploits the reward, and checks nothing"
             if self.agent not in scripts:
                 reason = f"is no verifier.{did_you_mean(self.agent, usable)} There are"
-            raise ConfigError(f"{self.agent!r} {reason}: {', '.join(usable)}. Or a model: {FORMS}.")
+            raise ConfigError(f"{self.agent!r} {reason}: {', '.join(usable)}. Or a model: verifier:FOLDER, {FORMS}.")
         elif self.settings:
             raise ConfigError(f"the scripted agent {self.agent!r} takes no settings ({', '.join(self.settings)})")
         else:
@@ -258,7 +261,8 @@ class Checker:
             reason=judgement.reason,
             agent_status=judgement.agent_status,
         )
-        if self.agent_name == RULES.name and claim.reason.startswith(CANNOT_JUDGE):
+        is_proof = self.agent_name == RULES.name or is_verifier(self.agent_name)
+        if is_proof and claim.reason.startswith(CANNOT_JUDGE):
             return replace(claim, status="cannot_judge", reason=claim.reason.removeprefix(CANNOT_JUDGE), not_carried="")
         calibration = self._calibrations.get(self.agent_name)
         if calibration is None or judgement.agent_status is None:

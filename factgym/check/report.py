@@ -17,6 +17,7 @@ from factgym.benchmarks.page import STATIC_POLICY, fill_template, visible
 from factgym.check.answers import Answer, checked_answer
 from factgym.check.checker import CHECKED_STATUSES, DEFAULT_AGENT, CheckedAnswer, CheckedClaim, Checker
 from factgym.check.documents import CheckedDocuments
+from factgym.check.verifier import is_verifier
 from factgym.corpora.documents import Document, skipped_lines
 from factgym.text.folding import find_quote
 
@@ -44,8 +45,10 @@ class CheckReport:
         return tuple(claim for answer in self.answers for claim in answer.claims)
 
     def __str__(self) -> str:
+        used = self.checker.resolved_agent.describe() if is_verifier(self.checker.agent_name) else {}
+        weights = [f"Verifier: {used['folder']} (SHA-256 {used['sha256'][:12]}), mode {used['mode']}."] if used else []
         not_read = (f"Not read: {line}" for line in skipped_lines(self.checker.documents.skipped))
-        return "\n".join([*report_lines(self.answers), *not_read])
+        return "\n".join([*report_lines(self.answers), *weights, *not_read])
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON data, as `--json` prints it."""
@@ -161,6 +164,7 @@ def to_dict(answers: Sequence[CheckedAnswer], checker: Checker) -> dict[str, Any
     return {
         "factgym": factgym.__version__,
         "agent": checker.agent_name,
+        **({"verifier": checker.resolved_agent.describe()} if is_verifier(checker.agent_name) else {}),
         "documents": {
             "count": len(documents.documents),
             "fingerprint": documents.library.corpus.fingerprint(),

@@ -25,7 +25,8 @@ Docs = Annotated[
 CheckAgent = Annotated[
     str,
     typer.Option(
-        help="Who checks: a scripted verifier of claimcheck (rules needs no download), nli:FOLDER (an entailment model), "
+        help="Who checks: a scripted verifier of claimcheck (rules needs no download), verifier:FOLDER (the rules and a small "
+        "model, of factgym train verifier; --agent-set mode=balanced raises more), nli:FOLDER (an entailment model), "
         "openai:MODEL, http://HOST:PORT/v1, hf:FOLDER or path/to/file.py:Name."
     ),
 ]
