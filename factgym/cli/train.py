@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +23,11 @@ _COLUMNS = ("loss", "reward", "reward_std", "zero_signal", "kl", "entropy", "len
 
 def train_command(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE|ENV", help="A TOML file, or an environment to train on with --model.")
+        str,
+        typer.Argument(
+            metavar="RECIPE|ENV",
+            help="A TOML file, an environment to train on with --model, or verifier (--set docs=FOLDER, pairs=N).",
+        ),
     ],
     model: Annotated[
         str | None, typer.Option(help="scratch:SIZE (such as scratch:1m), hf:NAME or a folder with a model.")
@@ -51,15 +56,20 @@ def train_command(
     from factgym.benchmarks.benchmark import folder_name
     from factgym.training.recipes.recipe import read_recipe, recipe_of, recipe_toml, with_changes
 
+    changes = options.parse_settings(None, model=model, seed=seed) | options.parse_settings(settings)
+    console = Console(highlight=False)
+    if recipe == "verifier":
+        from factgym.training.verifier import VerifierTraining, train_verifier
+
+        training = VerifierTraining.build("train verifier", changes)
+        return train_verifier(training, out, partial(console.print, markup=False, soft_wrap=True), dry_run=dry_run)
     is_file = recipe.endswith(".toml")
     if not is_file and model is None:
         raise ConfigError(f"`factgym train {recipe}` needs --model, or the TOML file of a recipe instead of {recipe!r}")
     values = read_recipe(Path(recipe)) if is_file else {"env": recipe, "stages": [{"kind": "sft"}, {"kind": "grpo"}]}
     if stages is not None:
         values["stages"] = [{"kind": kind.strip()} for kind in stages.split(",")]
-    changes = options.parse_settings(None, model=model, seed=seed) | options.parse_settings(settings)
     resolved = recipe_of(with_changes(values, changes))
-    console = Console(highlight=False)
     console.print(recipe_toml(resolved), markup=False, soft_wrap=True)
     if dry_run:
         return
