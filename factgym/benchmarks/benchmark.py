@@ -245,7 +245,7 @@ class Benchmark:
     whether options alone name something to report on. gold_with_runs: whether recorded runs are scored anew with `data`.
     run_page: name of the page of recorded runs, in the first run's folder where no other is named; None for no page.
     agents: that play by default; all scripted baselines where it is empty. scripts: scripted agents of its own, beside
-    those of the environment.
+    those of the environment. makers: of further agents, by the first part of their names.
     """
 
     name: str
@@ -262,6 +262,7 @@ class Benchmark:
     run_page: str | None = None
     agents: tuple[str, ...] = ()
     scripts: Mapping[str, ScriptedAgent] = field(default_factory=dict)
+    makers: Mapping[str, Callable[[str, Mapping[str, Any]], Agent]] = field(default_factory=dict)
 
     def folder(self, request: Request) -> Path:
         """Return the folder of the runs that a request plays."""
@@ -327,6 +328,10 @@ class Benchmark:
                 values[key] = value
         return self.options.build(self.name, values), env_settings
 
+    def _agent(self, name: str, env_id: str, settings: Mapping[str, Any]) -> Agent:
+        maker = self.makers.get(name.partition(":")[0])
+        return maker(name, settings) if maker else agent_named(name, env_id, settings, self.scripts)
+
     def _play(self, evaluation: Evaluation, on_start: OnStart) -> Evaluation:
         request, settings = evaluation.request, evaluation.env_settings
         data_sets = self.find_data(request.data, request.only, settings)
@@ -334,7 +339,7 @@ class Benchmark:
         # Everything is opened before the first episode is played: the last agent's typo must not cost an evening.
         envs = [data_set.open({**self.adapt(data_set, settings), **settings}) for data_set in data_sets]
         jobs = [
-            (data_set, env, name, agent_named(name, data_set.env_id, request.agent_settings, self.scripts))
+            (data_set, env, name, self._agent(name, data_set.env_id, request.agent_settings))
             for data_set, env in zip(data_sets, envs, strict=True)
             for name in names
         ]

@@ -21,6 +21,8 @@ from factgym.benchmarks.statistics.intervals import NO_DATA, UNIT, Estimate, mea
 from factgym.check.agents import ENV, RULES
 from factgym.check.calibration import Calibration, fit_weights, write_calibrations
 from factgym.check.grounding import FOLDED, data_sets
+from factgym.check.verifier import NAME as VERIFIER
+from factgym.check.verifier import verifier_agent
 from factgym.core.config import Settings
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.claims import STATUSES, Status
@@ -260,9 +262,9 @@ def _green_table(results: Sequence[AgentResult[GroundingReport]]) -> Iterator[Ta
     yield make_table('Supported or not; precision, recall and documents of "supported"', heads, rows, name_limit=22)
     agents = {result.agent.partition(":")[0] for result in results}
     few = {r.data_set for r in results if sum(c.gold == "supported" for c in r.report.claims) < _MIN_SUPPORTED}
+    left_out = [f"--agent {name}:FOLDER" for name in (VERIFIER, "nli") if name not in agents]
     yield Note("rules: the proof by alignment of words. embedding: the cosine of hashed n-grams.", fine=True)
-    if "nli" not in agents:
-        yield Note("Not played, as it needs weights: --agent nli:FOLDER.", fine=True)
+    yield Note(f"Not played, as they need weights: {', '.join(left_out) or 'none'}.", fine=True)
     yield Note(f"Too few supported claims to decide anything: {', '.join(sorted(few)) or 'none'}.", fine=True)
 
 
@@ -366,4 +368,5 @@ BENCHMARK = Benchmark(
     options=GroundingOptions,
     agents=(RULES.name, "embedding", "lexical"),
     scripts={RULES.name: RULES},
+    makers={VERIFIER: verifier_agent},
 )
