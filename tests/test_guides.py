@@ -152,14 +152,16 @@ def check_factgym(line: str) -> None:
     target = values.get("env") or values.get("recipe")
     if name == "factgym train" and str(target).endswith(".toml"):
         assert (ROOT / target).is_file(), line
-    elif target is not None:
+    elif target is not None and (name, target) != ("factgym train", "verifier"):
         assert target in list_envs(), line
         fields = spec(target).load().Config.model_fields
         for setting in values.get("settings") or () if name != "factgym train" else ():
             assert setting.partition("=")[0] in fields, line
     for agent in re.findall(r"--(?:agent|model|attacker|proposer|solver) ([^\s-]\S*)", line):
         if not name.startswith("factgym serve") and not line.startswith("factgym view"):
-            assert agent.partition(":")[0] in _MAKERS or agent in scripted_agents(target or "claimcheck"), line
+            assert agent.partition(":")[0] in (*_MAKERS, "verifier") or agent in scripted_agents(
+                target or "claimcheck"
+            ), line
     index = values.get("index")
     assert not isinstance(index, str) or index in _KINDS or index.startswith("http://"), line
 

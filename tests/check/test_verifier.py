@@ -1,0 +1,149 @@
+"""The verifier over ONNX: trained for a few steps on the spot from a tiny encoder, its verdicts, and its errors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from commands import run_factgym, run_python
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
+
+from tiny_nli import libraries, save_model
+
+from factgym.benchmarks.benchmark import Request
+from factgym.check.benchmark import BENCHMARK
+from factgym.datasets.grounding import read_claims
+
+CLAIM = "Refunds are paid within 14 days."
+TEXTS = (
+    CLAIM,
+    "The mill in Leeds was opened in 1901 by the city council.",
+    "Members of the library may borrow three books for two weeks.",
+    "Visitors must leave the museum before the gates are closed.",
+    "The old bridge near York carries about 300 cars every hour.",
+)
+EXTRA = r"pip install -e '.\[verifier\]'"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("onnxruntime", reason=f"needs the extra 'verifier': {EXTRA}")
+    pytest.importorskip("onnx", reason="needs the extra 'train': pip install -e '.[train]'")
+    libraries()
+    root = tmp_path_factory.mktemp("verifier")
+    (root / "docs").mkdir()
+    for number, text in enumerate(TEXTS):
+        (root / "docs" / f"{number}.md").write_text(f"# Page {number}\n\n{text} {TEXTS[number - 1]}\n", "utf-8")
+    model = save_model(root / "encoder", [*TEXTS, "Page"])
+    words = ("train", "verifier", "--model", model, "--set", "docs=docs", "--set", "pairs=80", "--out", "out")
+    done = run_factgym(words, root)
+    assert done.returncode == 0, done.stderr
+    assert "reworded" in done.stdout and "veto" in done.stdout and "loss" in done.stdout
+    return root
+
+
+def check(root: Path, agent: str, *options: str) -> tuple[int, str]:
+    done = run_factgym(("check", "--claim", CLAIM, "--docs", "docs", "--agent", agent, *options), root)
+    return done.returncode, done.stdout + done.stderr
+
+
+def set_veto(folder: Path, veto: float) -> None:
+    config = json.loads((folder / "verifier.json").read_text("utf-8"))
+    (folder / "verifier.json").write_text(json.dumps(config | {"veto": veto, "raise": 1.1}), "utf-8")
+
+
+def test_the_report_names_the_weights_and_the_veto_ends_in_cannot_judge(trained: Path) -> None:
+    set_veto(trained / "out", 0.0)
+    code, text = check(trained, "verifier:out", "--agent-set", "mode=balanced")
+    assert code == 0 and "1. supported" in text and "mode balanced" in text and "SHA-256" in text
+    set_veto(trained / "out", 1.1)
+    assert "1. cannot judge" in check(trained, "verifier:out")[1]
+    report = json.loads(check(trained, "verifier:out", "--json")[1])
+    assert report["verifier"]["mode"] == "precise" and len(report["verifier"]["sha256"]) == 64
+
+
+def test_8_bits_agree_with_the_weights_in_torch(trained: Path) -> None:
+    torch, transformers = libraries()
+    from factgym.check.verifier import Verifier
+
+    pairs = [(premise, claim) for premise in TEXTS for claim in TEXTS]
+    scores = Verifier.load(trained / "out").score(pairs)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(trained / "out")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(trained / "out").eval()
+    with torch.no_grad():
+        inputs = tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
+        expected = model(**inputs).logits.softmax(-1)[:, 1].tolist()
+    assert max(abs(a - b) for a, b in zip(scores, expected, strict=True)) < 0.1
+
+
+def test_errors_name_the_fix(trained: Path, tmp_path: Path) -> None:
+    code, text = check(trained, f"verifier:{tmp_path / 'none'}")
+    assert code == 2 and "factgym train verifier" in text and text.count("\n") == 1
+    code, text = check(trained, "verifier:docs")
+    assert code == 2 and "no verifier.json" in text and text.count("\n") == 1
+    copy = tmp_path / "damaged"
+    shutil.copytree(trained / "out", copy)
+    (copy / "verifier.onnx").write_bytes(b"none")
+    code, text = check(trained, f"verifier:{copy}")
+    assert code == 2 and "damaged" in text
+    code, text = check(trained, "verifier:out", "--agent-set", "mode=fast")
+    assert code == 2 and "mode" in text
+
+
+@pytest.mark.parametrize(
+    "words", [("check", "--claim", CLAIM, "--docs", ".", "--agent", "verifier"), ("train", "verifier")]
+)
+def test_without_the_extra_a_line_names_it(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(CLAIM, "utf-8")
+    code = (
+        "import importlib.util, sys\n"
+        "sys.modules['onnxruntime'] = None\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *rest: None if name == 'onnx' else find(name, *rest)\n"
+        f"sys.argv = {['factgym', *words]!r}\n"
+        "from factgym.cli.main import main\n"
+        "main()\n"
+    )
+    done = run_python(code, tmp_path)
+    extra = "verifier" if words[0] == "check" else "train"
+    assert done.returncode == 2 and f"pip install -e '.[{extra}]'" in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.data
+def test_every_kind_of_edit_makes_claims_of_documents_alone(data_dir: Path) -> None:
+    from factgym.training.verifier_pairs import KINDS, make_pairs, natural_pairs, read_sources
+
+    documents = [
+        document for name in ("policies_18f", "policies_basecamp") for document in read_sources(data_dir / name)
+    ]
+    pairs = make_pairs(documents, 1500)
+    assert {pair.kind for pair in pairs} == {*KINDS, "quote", "other"}
+    assert pairs == make_pairs(documents, 1500) and 0.4 < sum(pair.is_true for pair in pairs) / len(pairs) < 0.5
+    for pair in pairs:
+        assert pair.is_true is (pair.kind in ("quote", "reworded"))
+        assert (pair.claim in pair.premise) is (pair.kind == "quote") or pair.is_true, pair
+    # SciFact's validation claims and the abstracts that they cite train nothing.
+    held_out = {claim.answer for claim in read_claims("scifact", data_dir, "validation")}
+    natural = list(natural_pairs(data_dir))
+    assert len(natural) > 400 and held_out.isdisjoint(pair.claim for pair in natural)
+
+
+@pytest.mark.data
+def test_supported_or_not_is_scored_for_each_agent(data_dir: Path, tmp_path: Path) -> None:
+    outcome = BENCHMARK.run(Request(data=data_dir, only=("fever-symmetric",), n=40, out=tmp_path))
+    assert [result.agent for result in outcome.results] == ["majority", "rules", "embedding", "lexical"]
+    rules = outcome.results[1].report
+    green = [claim for claim in rules.claims if claim.verdict == "supported"]
+    right = [claim for claim in green if claim.gold == "supported"]
+    gold = [claim for claim in rules.claims if claim.gold == "supported"]
+    assert rules.green["precision"].value == pytest.approx(len(right) / len(green))
+    recalls = len(right) / len(gold), 1 - (len(green) - len(right)) / (len(rules.claims) - len(gold))
+    assert rules.green["balanced"].value == pytest.approx(sum(recalls) / 2)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Not played, as they need weights: --agent verifier:FOLDER, --agent nli:FOLDER." in page
+    assert "Too few supported claims to decide anything: fever-symmetric." in page
