@@ -23,22 +23,9 @@ from factgym.benchmarks.benchmark import (
     data_path,
     require_no_names,
 )
-from factgym.benchmarks.formats import count, decimal, interval
+from factgym.benchmarks.formats import count, value_at
 from factgym.benchmarks.metrics import RunSummary, summarise
-from factgym.benchmarks.report import (
-    Cell,
-    Note,
-    Part,
-    Report,
-    Row,
-    Section,
-    Styled,
-    Table,
-    make_table,
-    paper_facts,
-    paper_table,
-)
-from factgym.benchmarks.statistics.intervals import NO_DATA
+from factgym.benchmarks.report import Note, Part, Report, Section, Table, layout_table, paper_facts
 from factgym.benchmarks.tables import fault_sentence, surface_table
 from factgym.core.errors import DataError
 
@@ -50,10 +37,10 @@ FILES: Mapping[str, str] = MappingProxyType({"docs": "claimcheck-docs", "contrac
 """Data sets over files, with the environment of each."""
 TASKS = 200
 """Of each split, unless the request says otherwise."""
-_AGENT = 16
 _EXPLOITER_NOTE = "Exploiters may know the gold label; only their rewards matter: see factgym audit."
 Results = Sequence[AgentResult[RunSummary]]
 facts = partial(paper_facts, "claimcheck")
+table = partial(layout_table, "claimcheck")
 
 
 def data_sets(
@@ -97,20 +84,10 @@ def summarise_run(run: Run) -> RunSummary:
 
 
 def _sections(results: Results, *, detailed: bool) -> Iterator[Section]:
-    heads = ("agent", "reward", "95 %", "verdict", "evid.", "quote", "cover.", "span", "state.")
     for name in dict.fromkeys(result.data_set for result in results):
         group = [result for result in results if result.data_set == name]
-        rows: list[Sequence[Cell]] = []
-        for result in group:
-            report = result.report
-            parts = (
-                report.components.get(part, NO_DATA) for part in ("evidence", "quote", "coverage", "span", "statements")
-            )
-            scores = (decimal(report.accuracy.value), *(decimal(part.value) for part in parts))
-            rows.append((result.agent, Styled(decimal(report.reward.value)), interval(report.reward), *scores))
-        title = f"{name}: {count(group[0].report.tasks, 'task')}"
-        table = make_table(title, heads, rows, name_limit=_AGENT, min_width=_AGENT)
-        yield Section(name, (table,), page_only=detailed, in_navigation=True)
+        overview = table("overview", group, name=name, tasks=group[0].report.tasks)
+        yield Section(name, (overview,), page_only=detailed, in_navigation=True)
         for result in group:
             report, about = result.report, count(result.report.scored, "episode")
             notes = [Note(f"{report.env} of {report.agent}: {about} scored", fine=True)]
@@ -121,21 +98,22 @@ def _sections(results: Results, *, detailed: bool) -> Iterator[Section]:
 
 def paper_tables(results: Results) -> tuple[Table, ...]:
     """Return the rewards by split and the components by split, theirs first in each."""
-    printed = facts("rewards")
-    rows = [Row((f"{row['model']} (theirs)", *(decimal(value) for value in row["reward"]))) for row in printed["rows"]]
     reports = {(result.data_set, result.agent): result.report for result in results}
-    for agent in dict.fromkeys(result.agent for result in results):
-        rewards = [report.reward if (report := reports.get((name, agent))) else NO_DATA for name in printed["columns"]]
-        rows.append(Row((f"{agent} (ours)", *(decimal(reward.value) for reward in rewards))))
-    rewards_table = paper_table("claimcheck", "rewards", rows, columns=printed["columns"])
-    printed, rows = facts("components"), []
+    rewards = [
+        {
+            "agent": agent,
+            "reward": [value_at(reports.get((name, agent)), "reward") for name in facts("rewards")["columns"]],
+        }
+        for agent in dict.fromkeys(result.agent for result in results)
+    ]
+    printed, components = facts("components"), []
     for split in dict.fromkeys(row["split"] for row in printed["rows"]):
-        for row in (row for row in printed["rows"] if row["split"] == split):
-            rows.append(Row((f"{split}, {row['model']} (theirs)", *(decimal(value) for value in row["values"]))))
+        theirs = [row for row in printed["rows"] if row["split"] == split]
+        components += [{"name": f"{row['model']} (theirs)", **row} for row in theirs]
         for result in (result for result in results if result.data_set == split):
-            values = [result.report.components.get(name, NO_DATA).value for name in printed["names"]]
-            rows.append(Row((f"{split}, {result.agent} (ours)", *(decimal(value) for value in values))))
-    return rewards_table, paper_table("claimcheck", "components", rows, columns=printed["titles"])
+            values = [result.report.components.get(name) for name in printed["names"]]
+            components.append({"name": f"{result.agent} (ours)", "split": split, "values": values})
+    return table("rewards", rewards), table("components", components, columns=printed["titles"])
 
 
 BENCHMARK = Benchmark(name="claimcheck", env="claimcheck", find_data=data_sets, evaluate=evaluate)

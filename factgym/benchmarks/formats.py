@@ -1,9 +1,15 @@
-"""How numbers, tokens, seconds, money and foreign text are written, on a terminal and on a page."""
+"""How numbers, tokens, seconds, money and foreign text are written, on a terminal and on a page.
+
+`fill` writes values into a template: `fill("{agent}: {report.accuracy:hundred} %", result)`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from factgym.benchmarks.statistics.intervals import Estimate
 
@@ -108,3 +114,48 @@ def amount(value: float | None) -> str:
         return f"{value:,.2f}"
     places = _SMALL - 1 - math.floor(math.log10(value))
     return f"{value:.{places}f}" if places < _MAX_PLACES else f"{value:.1e}"
+
+
+_FIELD = re.compile(r"\{([\w.]+)(?::([^{}]*))?\}")
+_WRITERS: Mapping[str, Callable[..., str]] = MappingProxyType(
+    {
+        "count": count,
+        "decimal": decimal,
+        "hundred": hundred,
+        "hundred_interval": hundred_interval,
+        "interval": interval,
+        "label": label,
+        "p": p_value,
+        "percent": percent,
+        "points": lambda value: signed(100 * value),
+        "signed": signed,
+    }
+)
+
+
+def value_at(source: Any, path: str) -> Any:
+    """Return what lies at a path of members and attributes, such as `report.scores.accuracy`; None where one is missing."""
+    for name in path.split("."):
+        if source is not None:
+            source = source.get(name) if isinstance(source, Mapping) else getattr(source, name)
+    return source
+
+
+def fill(template: str, source: Any) -> str:
+    """Return a template with the values at its paths: `{path}`, or `{path:writer argument}` with a function of this module.
+
+    Any other format is Python's own. A value that is None is a dash.
+    """
+    return _FIELD.sub(lambda match: write(value_at(source, match[1]), match[2] or ""), template)
+
+
+def write(value: Any, form: str) -> str:
+    """Return one value in a form of `fill`; of an estimate its value, unless the writer is of intervals."""
+    name, *arguments = form.split(" ")
+    if isinstance(value, Estimate) and "interval" not in name:
+        value = value.value
+    if value is None:
+        return ABSENT
+    if name not in _WRITERS:
+        return format(value, form)
+    return _WRITERS[name](value, *(int(argument) if argument.isdigit() else argument for argument in arguments))

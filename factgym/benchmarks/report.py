@@ -13,7 +13,7 @@ from importlib import resources
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from factgym.benchmarks.formats import decimal, interval
+from factgym.benchmarks.formats import ABSENT, decimal, fill, interval, value_at, write
 from factgym.benchmarks.statistics.intervals import Estimate
 
 Kind = Literal["computed", "data", "theirs"]
@@ -197,24 +197,58 @@ def paper_facts(paper: str, table: str) -> Mapping[str, Any]:
     return MappingProxyType(tomllib.loads(file.read_text("utf-8"))[table])
 
 
-def paper_table(
+def layout_table(
     paper: str,
     key: str,
-    rows: Iterable[Row],
+    rows: Iterable[Any] = (),
     *,
     columns: Sequence[str] = (),
     notes: Iterable[str] = (),
     **values: object,
 ) -> Table:
-    """Return a paper's table with ours in it, laid out as `tables.KEY` in `facts/PAPER.toml`.
+    """Return a table laid out as `tables.KEY` in `facts/PAPER.toml`: of a paper's numbers with ours, or of ours alone.
 
-    columns, notes: follow those of the layout. values: fill its notes. Of a layout with `words` all cells are text.
+    The layout has title, heads, notes and the cells of a line as templates (`make_cells`): `theirs`, of each line of the
+    facts that `rows` names, and `ours`, of each of the argument `rows` that is no Row. columns, notes: follow those of the
+    layout. values: fill its title and notes. A layout with a `source` is one of the paper's.
+
+    Of a layout with `words` all cells are text; a line of theirs ends with dashes where it is short; `page_only` counts the last columns that a terminal lacks; `limit` and
+    `width` are of the first column.
     """
     layout = paper_facts(paper, "tables")[key]
-    words = layout.get("words", False)
-    heads = tuple(Column(name, left_aligned=words or i == 0) for i, name in enumerate((*layout["columns"], *columns)))
-    lines = (*(note.format(**values) for note in layout.get("notes", ())), *notes)
-    return Table(layout["title"], heads, tuple(rows), lines, layout["source"], layout["kind"], wrap=True)
+    names, printed = (*layout["columns"], *columns), "source" in layout
+    first_page_only = len(names) - layout.get("page_only", 0)
+    heads = [Column(name, layout.get("words", False), page_only=i >= first_page_only) for i, name in enumerate(names)]
+    limit = layout.get("limit", 400 if printed else 40)
+    heads[0] = Column(names[0], left_aligned=True, limit=limit, min_width=layout.get("width", 0))
+    theirs = paper_facts(paper, layout["rows"])["rows"] if "theirs" in layout else ()
+    lines = [make_cells(layout["theirs"], row) for row in theirs]
+    ours = (row if isinstance(row, Row) else Row(make_cells(layout["ours"], row)) for row in rows)
+    return Table(
+        fill(layout["title"], values),
+        tuple(heads),
+        (*(Row((*line, *[ABSENT] * (len(names) - len(line)))) for line in lines), *ours),
+        (*(fill(note, values) for note in layout.get("notes", ())), *notes),
+        layout.get("source", ""),
+        layout.get("kind"),
+        wrap=printed,
+    )
+
+
+def make_cells(templates: Iterable[str], source: Any) -> tuple[Cell, ...]:
+    """Return cells of templates (`fill`): `**bold**`, `{path:bar}` for a bar, `{path*:form}` for a cell of each of several."""
+    cells: list[Cell] = []
+    for template in templates:
+        path, _, form = template.strip("{}").partition(":")
+        if path.endswith("*"):
+            cells += [write(value, form) for value in value_at(source, path[:-1])]
+        elif form == "bar":
+            cells.append(Bar(value_at(source, path)))
+        elif template.startswith("**"):
+            cells.append(Styled(fill(template.strip("*"), source)))
+        else:
+            cells.append(fill(template, source))
+    return tuple(cells)
 
 
 def agrees(computed: float, printed: float, places: int) -> bool:

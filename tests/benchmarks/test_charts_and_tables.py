@@ -15,11 +15,12 @@ from rich.console import Console
 
 from factgym.benchmarks import charts
 from factgym.benchmarks.costs import Price, PriceTable
-from factgym.benchmarks.formats import amount, decimal, duration, percent, printable
+from factgym.benchmarks.formats import amount, decimal, duration, fill, percent, printable
 from factgym.benchmarks.metrics import summarise
 from factgym.benchmarks.page import report_page
-from factgym.benchmarks.report import Chart, Report, Section
+from factgym.benchmarks.report import Bar, Chart, Report, Section, Styled, make_cells, paper_facts
 from factgym.benchmarks.statistics.classification import reliability
+from factgym.benchmarks.statistics.intervals import wilson
 from factgym.benchmarks.tables import render_summary
 from factgym.core.errors import MissingExtraError
 
@@ -197,3 +198,22 @@ def test_a_page_without_the_library_names_the_extra() -> None:
 
     text = checked(report_page(Report("x", (Section("y", (Chart("calibration", missing),)),)))).text
     assert "calibration: the extra 'charts' draws it" in text
+
+
+def test_templates_hold_values_at_paths_in_a_named_form() -> None:
+    source = {"agent": "{x}", "row": wilson(1, 4), "none": None, "values": [0.5, None]}
+    assert fill("{agent}: {row:hundred} {row.n:,} {none:decimal} {none.more} {row.n:count task}", source) == (
+        "{x}: 25.0 4 – – 4 tasks"
+    )
+    cells = make_cells(["{agent}", "**{row:percent 0}**", "{row:bar}", "{values*:decimal 1}"], source)
+    assert cells == ("{x}", Styled("25 %"), Bar(wilson(1, 4)), "0.5", "–")
+    with pytest.raises(AttributeError):
+        fill("{row.vlaue}", source)
+
+
+@pytest.mark.parametrize("paper", ["claimcheck", "seva", "profact", "corver", "eve"])
+def test_layouts_have_a_template_for_every_column(paper: str) -> None:
+    for key, layout in paper_facts(paper, "tables").items():
+        for templates in (layout.get("theirs", []), layout.get("ours", [])):
+            if "columns" in layout and not any("*" in cell.strip("*") for cell in templates):
+                assert len(templates) <= len(layout["columns"]), key

@@ -15,19 +15,9 @@ from factgym.benchmarks.benchmark import Benchmark, Evaluation, Outcome, Questio
 from factgym.benchmarks.charts import share_curves
 from factgym.benchmarks.corver.calibration import calibrate, read_annotations, sentence_counter
 from factgym.benchmarks.corver.compare import CorverComparison, Decomposition, compare, decompose
-from factgym.benchmarks.corver.paper import NamedCurve, paper_tables, provenance, published_curve
-from factgym.benchmarks.corver.report import JUDGES, CorverReport, CorverScores, evaluate_runs, run_key
-from factgym.benchmarks.formats import (
-    ABSENT,
-    count,
-    decimal,
-    hundred,
-    hundred_interval,
-    interval,
-    p_value,
-    percent,
-    signed,
-)
+from factgym.benchmarks.corver.paper import NamedCurve, facts, paper_tables, provenance, published_curve, table
+from factgym.benchmarks.corver.report import CorverReport, evaluate_runs, run_key
+from factgym.benchmarks.formats import ABSENT, count, hundred, hundred_interval, p_value, percent, signed
 from factgym.benchmarks.report import (
     Bar,
     Cell,
@@ -38,8 +28,8 @@ from factgym.benchmarks.report import (
     Report,
     Row,
     Section,
-    Styled,
     Table,
+    make_cells,
     make_table,
     notes_by_name,
     paper_facts,
@@ -178,19 +168,22 @@ def _sections(
             runs.append(Note(f"{report.name}: {count(report.errors, 'infrastructure error')} left out of all scores"))
     yield Section("Runs", tuple(runs))
     for name in dict.fromkeys(name for report in reports for name in report.scores):
-        rows = [(report.name, report.scores[name]) for report in reports if name in report.scores]
+        played = [report for report in reports if name in report.scores]
         about = "Shares in percent; chars and words of the answer; c is the count of a sentence that gave a query."
-        yield Section(name, tuple(_score_tables(name, rows)), about, in_navigation=True)
+        yield Section(name, _score_tables(name, played), about, in_navigation=True)
     several = [report for report in reports if len(report.scores) > 1]
     if several:
-        yield Section("Average over benchmarks, %", (_averages(several),))
+        rows = [{"agent": report.name, "sets": len(report.scores), **report.average} for report in several]
+        yield Section("Average over benchmarks, %", (table("averages", rows),))
     if tables := _popularity_tables(reports):
         yield Section("Accuracy by popularity, %", tables)
     yield Section("Right sentences by count", tuple(_curves(curves)), _CURVES)
     for comparison in comparisons:
         yield Section(f"{comparison.second} against {comparison.first}", tuple(_comparison(comparison)))
     if refusals:
-        yield Section("Refusals, and where the gain comes from", (_refusals(refusals), Note(_REFUSALS, fine=True)))
+        rows = [{"name": f"{name}, {row.benchmark}", "row": row} for name, row in refusals]
+        parts = (table("refusals", rows), Note(_REFUSALS, fine=True))
+        yield Section("Refusals, and where the gain comes from", parts)
 
 
 _CURVES = "The paper’s are labelled by people. A curve “by the answer” takes a sentence as right when its answer is."
@@ -200,35 +193,10 @@ _REFUSALS = (
 )
 
 
-def _score_tables(name: str, rows: Sequence[tuple[str, CorverScores]]) -> Iterator[Table]:
-    """Yield the accuracies of a benchmark, then lengths and counts."""
-    accuracies: list[Sequence[Cell]] = []
-    texts: list[Sequence[Cell]] = []
-    for agent, scores in rows:
-        judged = (hundred(scores.judged[judge]) for judge in JUDGES)
-        shares = (hundred(scores["refusal"]), hundred(scores["format"]), decimal(scores["reward"].value, 2))
-        share = scores["accuracy"]
-        accuracies.append((agent, Styled(hundred(share)), hundred_interval(share), *judged, *shares, Bar(share)))
-        lengths = (decimal(scores[part].value, 1) for part in ("chars", "words", "sentences"))
-        counts = (ABSENT if n is None else f"{n:,.0f}" for n in (scores.mean_count, scores.median_count))
-        queried, unsupported = (percent(scores[part].value, 0) for part in ("queried", "unsupported"))
-        texts.append((agent, *lengths, queried, *counts, unsupported))
-    heads = ("agent", "acc", "95 %", *(f"{judge[:5]}." for judge in JUDGES), "NA", "format", "reward")
-    title = f"{name[:40]}: {count(rows[0][1].tasks, 'question')}; shares in %"
-    yield make_table(title, (*heads, Column("", page_only=True)), accuracies, name_limit=_NAME, min_width=_NAME)
-    columns = ("means", "chars", "words", "sentences", "with query", "mean c", "median c", "c = 0")
-    yield make_table("", columns, texts, name_limit=_NAME, min_width=_NAME)
-
-
-def _averages(reports: Sequence[CorverReport]) -> Table:
-    rows = []
-    for report in reports:
-        accuracy, words = report.average["accuracy"], decimal(report.average["words"].value, 1)
-        shares = (hundred(report.average[part]) for part in ("attempted", "refusal", "format"))
-        size = str(len(report.scores))
-        rows.append((report.name, size, hundred(accuracy), hundred_interval(accuracy), *shares, words))
-    heads = ("agent", "sets", "acc", "95 %", "if tried", "NA", "format", "words")
-    return make_table("Average over benchmarks, %", heads, rows, name_limit=_NAME, min_width=_NAME)
+def _score_tables(name: str, reports: Sequence[CorverReport]) -> tuple[Table, Table]:
+    """Return the accuracies of a benchmark, and lengths and counts."""
+    rows = [{"agent": report.name, "scores": report.scores[name]} for report in reports]
+    return table("scores", rows, name=name[:40], tasks=reports[0].scores[name].tasks), table("texts", rows)
 
 
 def _popularity_tables(reports: Sequence[CorverReport]) -> tuple[Table, ...]:
@@ -289,10 +257,8 @@ def calibration_chart(curves: Sequence[NamedCurve] = ()) -> str:
 def _comparison(comparison: CorverComparison) -> Iterator[Part]:
     """Yield both reports' shares and their paired differences, benchmark by benchmark."""
 
-    def change(difference: Comparison) -> tuple[str, ...]:
-        value = difference.difference.value
-        points = ABSENT if value is None else signed(100 * value)
-        return hundred(difference.first), hundred(difference.second), points, hundred_interval(difference.difference)
+    def change(difference: Comparison) -> tuple[Cell, ...]:
+        return make_cells(facts("tables")["change"]["ours"], difference)
 
     rows = []
     for name, row in comparison.benchmarks.items():
@@ -300,10 +266,8 @@ def _comparison(comparison: CorverComparison) -> Iterator[Part]:
         for i, part in enumerate(("accuracy", "refusal", "format")):
             title = f"{name}, {row.n:,}" if i == 0 else ""
             rows.append(Row((title, part, *change(row.parts[part]), p if i == 0 else "")))
-        words = row.parts["words"]
-        value, reach = words.difference.value, interval(words.difference, 1)
-        texts = (decimal(words.first, 1), decimal(words.second, 1), ABSENT if value is None else signed(value), reach)
-        rows.append(Row(("", "words", *texts, ""), ends_group=True))
+        words = make_cells(facts("tables")["change"]["words"], row.parts["words"])
+        rows.append(Row(("", "words", *words, ""), ends_group=True))
     if len(comparison.benchmarks) > 1:
         for i, part in enumerate(("accuracy", "refusal", "format")):
             rows.append(Row(("average" if i == 0 else "", part, *change(comparison.average[part]), "")))
@@ -320,17 +284,6 @@ def _comparison(comparison: CorverComparison) -> Iterator[Part]:
         columns = ("quarter", "views", "n", first[:9], second[:9], "change", "95 %")
         yield make_table("Accuracy by popularity, %", columns, cells, min_width=_NAME)
     yield from (Note(note, fine=True) for note in comparison.notes)
-
-
-def _refusals(refusals: Sequence[tuple[str, Decomposition]]) -> Table:
-    rows = []
-    for name, row in refusals:
-        shares = [hundred(share) for share in (row.raw_refusal, row.trained_refusal, row.unlocked)]
-        parts = [signed(100 * part) for part in (row.gain, row.from_unlocked, row.from_both, row.from_withdrawn)]
-        rows.append((f"{name}, {row.benchmark}", *shares, *parts))
-    heads = ("agent, benchmark", "before", "after", "right", "gain", "unlocked", "both", "withdrawn")
-    title = "Refusals before and after, and where the gain comes from, %"
-    return make_table(title, heads, rows, name_limit=26, min_width=_NAME)
 
 
 BENCHMARK = Benchmark(

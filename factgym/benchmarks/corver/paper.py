@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from factgym.agents.difficulty import Buckets
 from factgym.benchmarks.answers import group_by
@@ -16,13 +17,13 @@ from factgym.benchmarks.corver.calibration import CountCalibration, calibrate
 from factgym.benchmarks.corver.compare import CorverComparison, Decomposition
 from factgym.benchmarks.corver.report import OF_REWARD, CorverReport, mean_reward
 from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, percent, printable, signed
-from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
+from factgym.benchmarks.report import Row, Table, agrees, layout_table, paper_facts
 from factgym.benchmarks.statistics.intervals import Estimate
 from factgym.benchmarks.tables import bucket_cells, bucket_columns
 from factgym.rewards.corver.rubrics import CorverRules
 
 facts = partial(paper_facts, "corver")
-table = partial(paper_table, "corver")
+table = partial(layout_table, "corver")
 Reports = Sequence[CorverReport]
 NamedCurve = tuple[str, CountCalibration]
 _NAME_CHARS = 16
@@ -134,15 +135,11 @@ def table_15(reports: Reports) -> Table:
 
 def diagnostics(reports: Reports) -> Table:
     """Return the paper's diagnostics for ours alone: it prints no table of them."""
-    rows = []
-    for report in reports:
-        for name, scores in report.scores.items():
-            lengths = (
-                decimal(scores[part].value, places) for part, places in (("chars", 0), ("words", 1), ("sentences", 1))
-            )
-            median = ABSENT if scores.median_count is None else f"{scores.median_count:,.0f}"
-            shares = percent(scores["format"].value), percent(scores["unsupported"].value)
-            rows.append(Row((own_name(report.name), name, shares[0], *lengths, median, shares[1])))
+    rows = [
+        {"agent": own_name(report.name), "name": name, "scores": scores}
+        for report in reports
+        for name, scores in report.scores.items()
+    ]
     return table("diagnostics", rows)
 
 
@@ -171,27 +168,22 @@ def table_2(reports: Reports) -> Table:
 
 def table_3(reports: Reports, comparisons: Sequence[CorverComparison] = ()) -> Table:
     """Return accuracy by popularity; of pairs of ours the second beside the first."""
-    rows = []
-    for row in facts("table3")["rows"]:
-        shares = (decimal(row["raw"], 2), decimal(row["trained"], 2), signed(row["gain"], 2))
-        rows.append(Row((f"{row['model']} {row['quartile']}", row["views"] or ABSENT, f"{row['n']:,}", *shares)))
+    rows: list[dict[str, Any]] = []
     notes = []
     paired = {name for pair in comparisons if pair.quarters for name in (pair.first, pair.second)}
     for report in reports:
         popularity = report.popularity
         for part in popularity.quarters if popularity and report.name not in paired else ():
-            cells = (f"{part.low:,.0f}–{part.high:,.0f}", f"{part.n:,}", hundred(part.accuracy), ABSENT, ABSENT)
-            rows.append(Row((own_name(report.name, f" {part.name}"), *cells)))
+            rows.append({"name": own_name(report.name, f" {part.name}"), "part": part, "raw": part.accuracy})
         if popularity and popularity.excluded:
             notes.append(f"{report.name}: {count(popularity.excluded, 'question')} without popularity left out.")
     for pair in comparisons:
         if pair.quarters:
             notes.append(f"Ours, a pair: {pair.first} as raw, {pair.second} as trained.")
         for quarter in pair.quarters:
-            accuracy, views = quarter.accuracy, f"{quarter.low:,.0f}–{quarter.high:,.0f}"
-            gain = ABSENT if accuracy.difference.value is None else signed(100 * accuracy.difference.value)
-            cells = (views, f"{quarter.n:,}", hundred(accuracy.first), hundred(accuracy.second), gain)
-            rows.append(Row((own_name(pair.second, f" {quarter.name}"), *cells)))
+            change = quarter.accuracy
+            scores = {"raw": change.first, "trained": change.second, "gain": change.difference}
+            rows.append({"name": own_name(pair.second, f" {quarter.name}"), "part": quarter, **scores})
     notes.append(
         "Popularity is the monthly page views of the subject; in generated questions, the sentences that state the fact."
     )
@@ -249,14 +241,7 @@ def _share(share: Estimate) -> str:
 
 def table_17(refusals: Sequence[tuple[str, Decomposition]] = ()) -> Table:
     """Return refusals given up and the accuracy on them; ours for pairs of runs."""
-    rows = []
-    for row in facts("table17")["rows"]:
-        printed = (decimal(row[part], 1) for part in ("raw", "trained", "subset"))
-        rows.append(Row((f"{row['benchmark']} (theirs)", *printed, ABSENT, ABSENT, ABSENT)))
-    for name, part in refusals:
-        shares = (hundred(part.raw_refusal), hundred(part.trained_refusal), hundred(part.unlocked))
-        gains = [signed(100 * value) for value in (part.from_unlocked, part.from_both, part.from_withdrawn)]
-        rows.append(Row((own_name(name, f" {part.benchmark}"), *shares, *gains)))
+    rows = [{"name": own_name(name, f" {part.benchmark}"), "part": part} for name, part in refusals]
     return table("table_17", rows)
 
 

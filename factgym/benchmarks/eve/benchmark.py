@@ -20,32 +20,15 @@ from factgym.agents.judges.base import Judge
 from factgym.benchmarks.answers import exclusion_notes, manifest_text
 from factgym.benchmarks.benchmark import Benchmark, DataSet, Evaluation, Outcome, QuestionSets, Request
 from factgym.benchmarks.eve.report import ENV, EveReport, evaluate_runs, named_judge, question_source
-from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval
-from factgym.benchmarks.report import (
-    Bar,
-    Cell,
-    Column,
-    Note,
-    Report,
-    Row,
-    Section,
-    Table,
-    make_table,
-    notes_by_name,
-    paper_facts,
-    paper_table,
-)
-from factgym.benchmarks.statistics.intervals import Estimate
+from factgym.benchmarks.formats import ABSENT, count, hundred
+from factgym.benchmarks.report import Note, Report, Row, Section, Table, layout_table, notes_by_name, paper_facts
 from factgym.core.config import DATA_VARIABLE, Settings
 from factgym.core.errors import ConfigError, DataError
 from factgym.datasets.multihop import BENCHMARKS, TRIPLES, read_triples, triple_file
 
 BEST = "best"
-_NAME = 14
 _WITH_DOCUMENTS = {"nq": "oracle", "popqa": "paragraphs"}
 """Splits whose questions bring documents, where a benchmark's first does not."""
-_COLUMNS = ("em", "evidence", "joint", "presence", "verbatim", "evidence_f1")
-_TITLES = ("EM", "evid.", "joint", "95 %", "span", "verb.", "F1", "calls")
 _LEGEND = "span: share with evidence; verb.: with verbatim evidence; F1: of the evidence; calls: of the search tool."
 facts = partial(paper_facts, "eve")
 
@@ -145,24 +128,15 @@ def _sections(reports: Sequence[EveReport]) -> Iterator[Section]:
     for name in dict.fromkeys(name for report in reports for name in report.scores):
         scores = {report.name: report.scores[name] for report in reports if name in report.scores}
         tasks = max(row.tasks for row in scores.values())
-        rows = [(agent, row.means) for agent, row in scores.items()]
-        yield Section(name, (_table(f"{name}: {count(tasks, 'question')}, in percent", rows),), in_navigation=True)
-    several = [(report.name, report.average) for report in reports if len(report.scores) > 1]
+        rows = [{"agent": agent, **row.means} for agent, row in scores.items()]
+        title = f"{name}: {count(tasks, 'question')}, in percent"
+        yield Section(name, (layout_table("eve", "overview", rows, title=title),), in_navigation=True)
+    several = [{"agent": report.name, **report.average} for report in reports if len(report.scores) > 1]
     if several:
-        yield Section("mean of the benchmarks", (_table("mean of the benchmarks", several),))
+        title = "mean of the benchmarks"
+        yield Section(title, (layout_table("eve", "overview", several, title=title),))
     judges = [Note(judge) for judge in dict.fromkeys(report.judge for report in reports)]
     yield Section("Who judged", (*judges, Note(_LEGEND, fine=True)))
-
-
-def _table(title: str, rows: Sequence[tuple[str, Mapping[str, Estimate]]]) -> Table:
-    lines: list[Sequence[Cell]] = []
-    for agent, scores in rows:
-        cells = [hundred(scores[part]) for part in _COLUMNS]
-        joint = scores["joint"]
-        calls = decimal(scores["searches"].value, 1)
-        lines.append((agent, *cells[:3], hundred_interval(joint), *cells[3:], calls, Bar(joint)))
-    columns = ("agent", *_TITLES, Column("joint", page_only=True))
-    return make_table(title, columns, lines, name_limit=_NAME, min_width=_NAME)
 
 
 def paper_tables(reports: Sequence[EveReport]) -> tuple[Table, ...]:
@@ -197,19 +171,19 @@ def _by_benchmark(
         # Of fewer benchmarks than all seven the mean is another number.
         average = hundred(report.average[measure]) if set(titles) <= set(report.scores) else ABSENT
         rows.append(Row((f"{report.name} (ours)", *cells, average)))
-    return paper_table("eve", key, rows, columns=(*titles.values(), "Avg."), notes=notes, **values)
+    return layout_table("eve", key, rows, columns=(*titles.values(), "Avg."), notes=notes, **values)
 
 
 def _diagnostics(reports: Sequence[EveReport]) -> Table:
     """Return Tables 1 and 7: all the numbers of a benchmark side by side; span: share of answers with a span."""
     titles = _titles()
-    rows = []
-    for report in reports:
-        for name, scores in report.scores.items():
-            cells = (hundred(scores[part]) for part in ("em", "evidence", "joint", "presence"))
-            rows.append(Row((titles.get(name, name), f"{report.name} (ours)", *cells)))
+    rows = [
+        {"name": titles.get(name, name), "agent": report.name, **scores.means}
+        for report in reports
+        for name, scores in report.scores.items()
+    ]
     low, high = facts("table7")["presence"]
-    return paper_table("eve", "table7", rows, low=low, high=high)
+    return layout_table("eve", "table7", rows, low=low, high=high)
 
 
 BENCHMARK = Benchmark(

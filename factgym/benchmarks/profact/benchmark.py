@@ -27,21 +27,20 @@ from factgym.benchmarks.benchmark import (
     check_names,
     data_path,
 )
-from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, hundred_interval, interval, percent
+from factgym.benchmarks.formats import ABSENT, count, decimal, hundred, interval
 from factgym.benchmarks.profact.report import ProFactReport, evaluate_predictions, evaluate_run
 from factgym.benchmarks.report import (
-    Cell,
     Note,
     Part,
     Report,
     Row,
     Section,
-    Styled,
     Table,
     estimate_table,
+    layout_table,
+    make_cells,
     make_table,
     paper_facts,
-    paper_table,
 )
 from factgym.benchmarks.statistics.classification import NO_VERDICT
 from factgym.core.config import DATA_VARIABLE, Settings
@@ -168,15 +167,11 @@ def _sections(results: Sequence[AgentResult[ProFactReport]], title: str, *, deta
         yield from details
     if not detailed or len(results) > 1:
         cutoff = facts("setting")["cutoff"]
-        rows: list[Sequence[Cell]] = []
-        for result in results:
-            report, main = result.report, result.report.averitec[cutoff]
-            scores = (hundred(estimate) for estimate in (report.question, report.qa, report.accuracy))
-            f1 = hundred(report.macro_f1)
-            rows.append((result.agent, *scores, Styled(hundred(main)), hundred_interval(main), f1))
-        heads = ("agent", "Q-only", "Q&A", "acc", "AVeriTeC", "95 %", "macro-F1")
-        heading = f"{title}, in percent; AVeriTeC score above {cutoff}"
-        overview = make_table(heading, heads, rows, name_limit=_AGENT, min_width=_AGENT)
+        rows = [
+            {"agent": result.agent, "report": result.report, "main": result.report.averitec[cutoff]}
+            for result in results
+        ]
+        overview = layout_table("profact", "overview", rows, title=title, cutoff=cutoff)
         notes = dict.fromkeys(note for result in results for note in _report_notes(result.report))
         yield Section(title, (overview, *(Note(note) for note in notes)), in_navigation=True)
     if not detailed:
@@ -221,13 +216,7 @@ def _labels(report: ProFactReport) -> Table:
 
 
 def _costs(report: ProFactReport) -> Table:
-    rows = [
-        ("questions", decimal(report.questions.value, 1), interval(report.questions, 1), ""),
-        ("searches", decimal(report.searches.value, 1), interval(report.searches, 1), ""),
-        ("questions unanswered", percent(report.unanswered.value), interval(report.unanswered, 2), ""),
-        ("without a label", percent(report.no_label.value), interval(report.no_label, 2), ""),
-        ("seconds on the clock", decimal(report.seconds.value, 2), interval(report.seconds, 2), ""),
-    ]
+    rows = [make_cells(line, report) for line in facts("tables")["costs"]["ours"]]
     for kind, name in (("prompt_tokens", "tokens in"), ("completion_tokens", "tokens out")):
         used = report.usage.tokens.get(kind) if report.usage is not None else None
         if used is not None:
@@ -257,7 +246,7 @@ def _table_1(reports: Mapping[str, ProFactReport]) -> Table:
     notes = sorted({note for kind, note in stores if note and kind != KNOWLEDGE_STORE})
     notes += [layout["submitted"]] if any(not report.stores for report in reports.values()) else []
     notes.append(layout["cutoff"].format(cutoff=cutoff))
-    return paper_table("profact", "table1", rows, notes=notes, **setting)
+    return layout_table("profact", "table1", rows, notes=notes, **setting)
 
 
 def _table_2(reports: Mapping[str, ProFactReport]) -> Table:
@@ -274,7 +263,7 @@ def _table_2(reports: Mapping[str, ProFactReport]) -> Table:
         millions = (ABSENT if total is None else decimal(total / _MILLION, 2) for total in totals)
         each = (ABSENT if total is None else f"{round(total / report.n):,}" for total in totals)
         rows.append(Row((f"{name} (ours)", _setting(report), decimal(report.seconds.value, 2), *millions, *each)))
-    return paper_table("profact", "table2", rows, claims=claims)
+    return layout_table("profact", "table2", rows, claims=claims)
 
 
 def _setting(report: ProFactReport) -> str:

@@ -32,7 +32,6 @@ from factgym.benchmarks.formats import (
     percent,
 )
 from factgym.benchmarks.report import (
-    Bar,
     Cell,
     Chart,
     Column,
@@ -41,12 +40,12 @@ from factgym.benchmarks.report import (
     Report,
     Row,
     Section,
-    Styled,
     Table,
     estimate_table,
+    make_cells,
     make_table,
 )
-from factgym.benchmarks.seva.paper import paper_tables
+from factgym.benchmarks.seva.paper import facts, paper_tables, table
 from factgym.benchmarks.seva.report import POSITIVE, SLICE, SevaComparison, SevaReport, compare, evaluate_run
 from factgym.benchmarks.statistics.classification import NO_VERDICT
 from factgym.core.config import DATA_VARIABLE
@@ -57,7 +56,7 @@ GENERATED = "generated"
 """The name, among the data sets, of the claims that need no data."""
 GENERATED_TASKS = 200
 _REFERENCE = ("lexical", "nli")
-_NAME, _AGENT = 20, 19
+_NAME = 20
 _TITLES = {
     "macro_f1": "macro-F1",
     "balanced_accuracy": "balanced acc.",
@@ -149,29 +148,9 @@ def seva_page(
 
 
 def _overview(name: str, results: Sequence[AgentResult[SevaReport]]) -> Table:
-    columns = ("agent", "F1", "95 %", "acc", "align", "chain", "format", "says NA")
-    more = tuple(Column(head, page_only=True) for head in ("false pos.", "ECE", ""))
-    rows: list[Sequence[Cell]] = []
-    for result in results:
-        report, f1 = result.report, result.report.scores["macro_f1"]
-        rows.append(
-            (
-                result.agent,
-                Styled(hundred(f1)),
-                hundred_interval(f1),
-                hundred(report.scores["accuracy"]),
-                *(decimal(report.structure[part].value) for part in ("alignment", "chain")),
-                percent(report.structure["format"].value, 0),
-                percent(report.predicted_negative.value, 0),
-                percent(report.false_positive.value),
-                decimal(report.reliability.ece),
-                Bar(f1),
-            )
-        )
     report = results[0].report
-    share = percent(report.labels[POSITIVE].gold / report.n)
-    title = f"{name}: {count(report.tasks, 'claim')}, {share} attributable"
-    return make_table(title, (*columns, *more), rows, name_limit=_AGENT, min_width=_AGENT)
+    share = report.labels[POSITIVE].gold / report.n
+    return table("overview", results, name=name, tasks=report.tasks, share=share)
 
 
 def _details(result: AgentResult[SevaReport], *, detailed: bool) -> Section:
@@ -200,21 +179,15 @@ def _details(result: AgentResult[SevaReport], *, detailed: bool) -> Section:
 
 def _label_tables(report: SevaReport) -> Iterator[Table]:
     """Yield confusion, biases, false positives by style, and error types."""
-    table = report.confusion
-    heads = ["none" if name == NO_VERDICT else f"says {name}" for name in table.predictions]
+    counted = report.confusion
+    heads = ["none" if name == NO_VERDICT else f"says {name}" for name in counted.predictions]
     rows: list[Sequence[Cell] | Row] = []
-    for gold, counts in zip(table.golds, table.counts, strict=True):
+    for gold, counts in zip(counted.golds, counted.counts, strict=True):
         scores = report.labels[gold]
         rows.append((gold, *(f"{n:,}" for n in counts), decimal(scores.recall), decimal(scores.f1)))
     yield make_table("Labels", ("gold", *heads, "recall", "F1"), rows, min_width=_NAME)
 
-    biases = {
-        "false positives": report.false_positive,
-        "false negatives": report.false_negative,
-        "says Not Attributable": report.predicted_negative,
-        "more than there are": report.negative_bias,
-    }
-    rows = [(name, decimal(bias.value), interval(bias)) for name, bias in biases.items()]
+    rows = [make_cells(line, report) for line in facts("tables")["biases"]["ours"]]
     slices = report.slices
     if slices is not None and slices.std is not None:
         reach = f"{decimal(slices.low)} to {decimal(slices.high)}"
@@ -244,29 +217,12 @@ def _label_tables(report: SevaReport) -> Iterator[Table]:
 
 def _calibration(report: SevaReport) -> Table:
     curve = report.reliability
-    errors = (decimal(value) for value in (curve.ece, curve.ece_left, curve.adaptive_ece, curve.brier))
-    title = "Calibration: ECE {}, with bins [low, high) {}, of equal mass {}, Brier {}".format(*errors)
-    rows = [
-        (
-            f"{decimal(bin_.low, 1)} to {decimal(bin_.high, 1)}",
-            f"{bin_.n:,}",
-            decimal(bin_.confidence),
-            decimal(bin_.accuracy.value),
-            interval(bin_.accuracy),
-        )
-        for bin_ in curve.bins
-        if bin_.n
-    ]
-    return make_table(title, ("confidence", "answers", "mean", "accuracy", "95 % interval"), rows, min_width=_NAME)
+    return table("calibration", [bin_ for bin_ in curve.bins if bin_.n], curve=curve)
 
 
 def _comparison(comparison: SevaComparison) -> Iterator[Part]:
     """Yield both runs' scores with their differences, and McNemar's test."""
-    rows = []
-    for name, score in (("macro-F1", comparison.macro_f1), ("accuracy", comparison.accuracy)):
-        difference = score.difference
-        values = (decimal(score.first), decimal(score.second), decimal(difference.value))
-        rows.append((name, *values, interval(difference), p_value(score.p)))
+    rows = [make_cells(line, comparison) for line in facts("tables")["comparison"]["ours"]]
     first, second = comparison.first[:24], comparison.second[:24]
     title = f"{comparison.env[:24]}: {second} against {first}, {count(comparison.n, 'episode')}"
     yield make_table(title, ("score", first[:14], second[:14], "difference", "95 % interval", "p"), rows)

@@ -16,8 +16,8 @@ from typing import Any
 
 from factgym.agents.resolve import scripted_agents
 from factgym.benchmarks.benchmark import AgentResult, DataSet
-from factgym.benchmarks.formats import ABSENT, decimal, hundred, percent, signed
-from factgym.benchmarks.report import Row, Table, agrees, paper_facts, paper_table
+from factgym.benchmarks.formats import ABSENT, decimal, percent, signed
+from factgym.benchmarks.report import Row, Table, agrees, layout_table, paper_facts
 from factgym.benchmarks.seva.report import SevaReport
 from factgym.datasets.attribution import ATTRIBUTABLE, AttributionClaim, BenchmarkClaims, read_benchmark
 from factgym.generators.perturbations.names import Pool
@@ -35,7 +35,7 @@ from factgym.rewards.seva.rubrics import BINARY, PROCESS, SevaRubric, find_rubri
 from factgym.rewards.seva.scoring import SevaGold, score_output
 
 facts = partial(paper_facts, "seva")
-table = partial(paper_table, "seva")
+table = partial(layout_table, "seva")
 Data = dict[str, Any]
 Claims = Mapping[str, BenchmarkClaims]
 Results = Sequence[AgentResult[SevaReport]]
@@ -292,16 +292,15 @@ _TITLES = {"clearfacts": "ClearF.", "fever": "FEVER", "truthfulqa": "TrQA", "hal
 
 def table_4(results: Results, claims: Claims) -> Table:
     """Return macro-F1 across benchmarks. Exploiters are left out: they may know the label."""
-    printed = facts("table4")
-    names = printed["columns"]
-    rows = [Row((f"{row['model']} (theirs)", *(decimal(value, 1) for value in row["f1"]))) for row in printed["rows"]]
+    names = facts("table4")["columns"]
+    rows = []
     scripts, reports = scripted_agents("seva"), reports_by_run(results)
     for agent in dict.fromkeys(result.agent for result in results):
         if agent in scripts and scripts[agent].role == "exploiter":
             continue
         scores = [report.scores["macro_f1"] if (report := reports.get((name, agent))) else None for name in names]
         if any(scores):
-            rows.append(Row((f"{agent} (ours)", *(hundred(score) for score in scores))))
+            rows.append({"agent": agent, "scores": scores})
     return table("table_4", rows, columns=[_TITLES[name] + difference_mark(claims, name) for name in names])
 
 
@@ -321,16 +320,9 @@ def reports_by_run(results: Results) -> dict[tuple[str, str], SevaReport]:
 
 def table_5(results: Results) -> Table:
     """Return structural quality, on ClearFacts in the paper and on the first data set that was played here."""
-    rows = []
-    for row in facts("table5")["rows"]:
-        scores = (decimal(row["alignment"]), decimal(row["chain"]), f"{row['format']} %")
-        rows.append(Row((f"{row['model']} (theirs)", *scores, ABSENT)))
     name = main_data_set(results)
-    for result in (result for result in results if result.data_set == name):
-        values = {part: estimate.value for part, estimate in result.report.structure.items()}
-        scores = (decimal(values["alignment"]), decimal(values["chain"]), percent(values["format"]))
-        rows.append(Row((f"{result.agent} (ours)", *scores, decimal(values["grounded_alignment"]))))
-    return table("table_5", rows, name=name or "nothing")
+    own = [result for result in results if result.data_set == name]
+    return table("table_5", own, name=name or "nothing")
 
 
 def main_data_set(results: Results) -> str:
