@@ -142,8 +142,6 @@ def verifier_agent(text: str, settings: Mapping[str, Any]) -> Agent:
     folder = text.partition(":")[2]
     verifier = Verifier.load(user_path(folder, NAME) if folder else default_folder())
     agent = partial(play, judge=partial(verifier.judge, mode=mode))
-    script = ScriptedAgent(
-        text, "baseline", "Rules, model", lambda env, _: ScriptedPolicy(env.config.max_turns, agent)
-    )
+    script = ScriptedAgent(text, "baseline", "Rules, model", lambda env, _: ScriptedPolicy(env.config.max_turns, agent))
     details = {"kind": NAME, "folder": str(verifier.folder), "sha256": verifier.sha256, "mode": mode}
     return replace(agent_from_script(script), describe=lambda: details)

