@@ -206,14 +206,15 @@ def layout_table(
     notes: Iterable[str] = (),
     **values: object,
 ) -> Table:
-    """Return a table laid out as `tables.KEY` in `facts/PAPER.toml`: of a paper's numbers with ours, or of ours alone.
+    """Return the table that `tables.KEY` in `facts/PAPER.toml` describes: the paper's numbers with ours, or ours alone.
 
-    The layout has title, heads, notes and the cells of a line as templates (`make_cells`): `theirs`, of each line of the
-    facts that `rows` names, and `ours`, of each of the argument `rows` that is no Row. columns, notes: follow those of the
-    layout. values: fill its title and notes. A layout with a `source` is one of the paper's.
+    The layout has a title, heads, notes, and templates for the cells of a line (`make_cells`). `theirs` is filled from each
+    line of the facts that the layout's `rows` names, and `ours` from each item of the argument `rows` that is not a Row.
+    columns, notes: added after those of the layout. values: fill the layout's title and notes.
 
-    Of a layout with `words` all cells are text; a line of theirs ends with dashes where it is short; `page_only` counts the last columns that a terminal lacks; `limit` and
-    `width` are of the first column.
+    In a layout, `source` marks a table of the paper, `words` makes all cells text, `page_only` is the number of last columns
+    that a terminal leaves out, and `limit` and `width` are the most and the fewest characters of the first column. A line of
+    the paper that is too short ends in dashes.
     """
     layout = paper_facts(paper, "tables")[key]
     names, printed = (*layout["columns"], *columns), "source" in layout
