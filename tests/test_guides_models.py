@@ -75,6 +75,7 @@ QUICK = {
     " --set stages.0.batch=4",  # it learns to write questions: of 32 a passage some are valid on any processor
     **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_solver")},
     **{f"python -m perf {name}": options for name, options in SMALL.items()},
+    "factgym train verifier": "--set pairs=40 --set epochs=1",
     "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2"
     " --set stages.1.groups=2 --set stages.1.samples=2 --set stages.1.max_completion=8",
 }
