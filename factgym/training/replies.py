@@ -28,6 +28,7 @@ from factgym.core.errors import ConfigError
 from factgym.core.seeds import derive
 from factgym.rewards.advantages import group_advantages
 from factgym.training.recipes.evaluation import playing_agent
+from factgym.training.rollouts import StepStore
 
 Episode = Mapping[str, Any]
 
@@ -127,6 +128,7 @@ class ReplyTrainer:
 
     rollouts: GroupRollouts
     loaded: Loaded
+    store: StepStore | None = None
 
     def get_train_dataloader(self) -> Any:
         """The batches of all steps, each made when its step begins, from the step of the checkpoint on."""
@@ -161,10 +163,15 @@ class ReplyTrainer:
         trainer: Any = self
         model = trainer.accelerator.unwrap_model(trainer.model)
         groups = self.rollouts.play(dataclasses.replace(self.loaded, model=model), step)
+        advantages = [map(float, group_advantages([_total(episode) for episode in group])) for group in groups]
+        played = [
+            pair for group, values in zip(groups, advantages, strict=True) for pair in zip(group, values, strict=True)
+        ]
         replies: list[TokenSequence] = []
-        for group in groups:
-            for episode, advantage in zip(group, group_advantages([_total(episode) for episode in group]), strict=True):
-                replies += episode_replies([turn["completion"] for turn in episode["turns"]], float(advantage)) or []
+        for episode, advantage in played:
+            replies += episode_replies([turn["completion"] for turn in episode["turns"]], advantage) or []
+        if self.store is not None:
+            self.store.add(step + 1, played)
         for name, value in step_metrics(groups).items():
             trainer._metrics["train"][name].append(value)
         tokens = sum(len(reply.completion) for reply in replies)

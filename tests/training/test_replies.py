@@ -75,7 +75,7 @@ def test_a_step_is_that_of_plain_pytorch(tmp_path: Path, monkeypatch: pytest.Mon
         for total, turns in played
     ]
     monkeypatch.setattr(GroupRollouts, "play", lambda self, loaded, step: [group])
-    stage = {**GRPO, "groups": 1, "samples": 4, "steps": 1, "max_completion": 8}
+    stage = {**GRPO, "groups": 1, "samples": 4, "steps": 1, "max_completion": 8, "keep_episodes": False}
     options = recipe([stage], model=str(base))
     run = stages.StageRun(
         options, options.stages[0], factgym.make("profact", split="train", **CONFIG), CONFIG, [0], tmp_path, str(base)

@@ -26,9 +26,11 @@ from typer.testing import CliRunner
 
 import factgym
 from factgym.agents.local.loading import LocalSettings, load
+from factgym.agents.runs.read import read_run
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.integrations.trl import episode_tokens
+from factgym.rewards.advantages import group_advantages
 from factgym.training.recipes.curves import write_curves
 from factgym.training.recipes.recipe import Recipe, recipe_of, recipe_toml
 from factgym.training.recipes.run import read_metrics, train
@@ -199,6 +201,27 @@ def test_the_page_and_the_viewer_take_a_training_run(finished: tuple[Path, dict[
     assert all(name in checkpoints for name in ("start", "0-sft-000002", "1-grpo-000003"))
     with pytest.raises(DataError, match="no training run"):
         write_curves(folder / "start")
+
+
+def test_the_episodes_of_a_step_are_stored_with_the_advantages_of_their_groups(
+    finished: tuple[Path, dict[str, Any]],
+) -> None:
+    """Advantages against `factgym.rewards.advantages`, mean rewards against the numbers that TRL logged."""
+    folder, _ = finished
+    steps = [line for line in read_metrics(folder) if line["stage"] == 1 and "evaluation" not in line]
+    for line in steps:
+        path = folder / "stages" / "1-grpo" / "episodes" / f"step-{line['step']:06}"
+        run = read_run(path)
+        episodes = list(run.episodes())
+        assert run.manifest["agent_details"]["step"] == line["step"] and {e["split"] for e in episodes} == {"train"}
+        totals = [episode["reward"]["total"] for episode in episodes]
+        assert sum(totals) / len(totals) == pytest.approx(line["reward"], abs=1e-5)
+        for task in {episode["task"] for episode in episodes}:
+            group = [episode["reward"] for episode in episodes if episode["task"] == task]
+            expected = group_advantages([report["total"] for report in group])
+            assert [report["metrics"]["advantage"] for report in group] == pytest.approx(list(expected), abs=1e-3)
+        assert "left out" not in CliRunner().invoke(app, ["view", str(path)]).output
+        assert "advantage" in (path / "index.html").read_text("ascii")
 
 
 def test_a_finished_run_is_not_repeated_and_another_recipe_is_refused(finished: tuple[Path, dict[str, Any]]) -> None:

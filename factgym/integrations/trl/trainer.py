@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -50,10 +50,12 @@ class StopWhenDone:
 
     Raises ConfigError when the trainer is built without an environment of ours, or with `tools=` beside one. Warns when
     `max_completion_length`, which bounds the whole episode with all tool text, is too short for episodes of the
-    environment's oracle; `limit_name` is the name of that setting in the warning.
+    environment's oracle; `limit_name` is the name of that setting in the warning. `on_episodes`, where it is set, takes
+    the trainer's step, the environments with their finished episodes, and the advantages of these.
     """
 
     limit_name = "max_completion_length"
+    on_episodes: Callable[[int, Sequence[FactEnvironment], Sequence[float]], None] | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -120,6 +122,13 @@ class StopWhenDone:
             sum(result.error is not None for result in results),
             [[] for _ in rollouts],
         )
+
+    def _generate_and_score_completions(self, inputs: Any) -> Any:
+        trainer: Any = self
+        batch: Any = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        if self.on_episodes is not None:
+            self.on_episodes(trainer.state.global_step, trainer.environments, batch["advantages"].tolist())
+        return batch
 
     def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, completion_ids_list: Any) -> Any:
         """Without tools (a closed book) TRL does not call the loop above: completions are played here."""
@@ -288,7 +297,7 @@ class DenseCredit(StopWhenDone):
         from accelerate.utils import gather_object
 
         trainer: Any = self
-        batch: Any = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        batch: Any = super()._generate_and_score_completions(inputs)
         rows = self._rows(inputs, batch)
         all_rows = gather_object(rows)
         start = trainer.accelerator.process_index * len(rows)

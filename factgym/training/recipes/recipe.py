@@ -91,7 +91,8 @@ class GrpoStage(StageSettings):
     trainer's own advantages), or token advantages of the form "grpo", "hrpo" or "stepwise". credit_weight: λ of the
     first two. beta: weight of the KL divergence from the initial policy. max_completion: tokens of an episode after its
     prompt, tool text included; None measures the oracle's and takes twice its length. stop_share, stop_patience: the
-    stage ends when at least this share of groups has no advantage for this many steps in a row.
+    stage ends when at least this share of groups has no advantage for this many steps in a row. keep_episodes: store
+    the episodes of every step, with their advantages, as a run in the stage's folder `episodes`.
     """
 
     kind: Literal["grpo"] = "grpo"
@@ -107,6 +108,7 @@ class GrpoStage(StageSettings):
     max_completion: AtLeastOne | None = None
     stop_share: UnitFloat = 1.0
     stop_patience: AtLeastOne = 10
+    keep_episodes: bool = True
 
 
 class SampledStage(StageSettings):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,8 +22,10 @@ from factgym.agents.runs.files import read_lines, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.training.recipes.recipe import DpoStage, GrpoStage, Lora, Recipe, RwrStage, SftStage, Stage
+from factgym.training.rollouts import StepStore, trained_episode
 
 CHECKPOINTS = "checkpoints"
+EPISODES = "episodes"
 COMPLETE = "complete.json"
 MODEL = "model"
 
@@ -295,6 +298,8 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     )
     base: Any = integration.StopWhenDone if stage.credit == "scalar" else integration.DenseCredit
     form: dict[str, Any] = {"limit_name": "max_completion"}
+    if stage.keep_episodes:
+        form["on_episodes"] = staticmethod(_stored(_step_store(run)))
     form |= {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
     trainer = _build(
         type("Trainer", (base, GRPOTrainer), form),
@@ -307,6 +312,27 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     )
     tokens = {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
     return trainer, {"tasks": len(run.indices), "tokens": tokens}
+
+
+def _step_store(run: StageRun) -> StepStore:
+    described = {"kind": "training", "model": run.model, "stage": run.stage.kind}
+    return StepStore(run.folder / EPISODES, run.env, described, run.recipe.seed)
+
+
+def _stored(store: StepStore) -> Callable[[int, Sequence[Any], Sequence[float]], None]:
+    """Return a function that stores the episodes that TRL's environments have just finished, of all processes."""
+    from accelerate.utils import gather_object
+
+    def add(step: int, environments: Sequence[Any], advantages: Sequence[float]) -> None:
+        episodes = [
+            (trained_episode(env.session.env, [len(turn.ids) for turn in env.turns]), advantage)
+            for env, advantage in zip(environments, advantages, strict=True)
+        ]
+        episodes = gather_object(episodes)
+        if int(os.environ.get("RANK", 0)) == 0:
+            store.add(step + 1, episodes)
+
+    return add
 
 
 def _grpo_on_replies(
@@ -336,8 +362,9 @@ def _grpo_on_replies(
     rollouts = GroupRollouts(
         run.env, run.indices, stage.groups, stage.samples, run.recipe.seed, stage.temperature, limit
     )
+    form = {"rollouts": rollouts, "loaded": loaded, "store": _step_store(run) if stage.keep_episodes else None}
     trainer = _build(
-        type("Trainer", (ReplyTrainer, GRPOTrainer), {"rollouts": rollouts, "loaded": loaded}),
+        type("Trainer", (ReplyTrainer, GRPOTrainer), form),
         run,
         loaded,
         arguments,
