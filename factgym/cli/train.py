@@ -82,9 +82,11 @@ def train_command(
         console.print("\n".join(lines), markup=False, soft_wrap=True)
         return
     folder = out or Path("runs") / folder_name(f"train-{name}")
+    from factgym.training.recipes.budget import keep_memory
     from factgym.training.recipes.run import Observer, train
 
     _quiet()
+    keep_memory()
     requested = {"tensorboard": tensorboard, "trackio": trackio, "wandb": wandb}
     with (
         sinks.opened_sinks(folder, resolved.model_dump(mode="json"), **requested) as log,

@@ -123,7 +123,7 @@ class PolicyGradientTrainer(_Trl):
         if not moving:
             return model
         source = model_path(model)
-        loaded = load_model(source, None)
+        loaded = load_model(source)
         tokens = sum(len(sequence.completion) for sequence in sequences)
         with device_faults(folder.parent, "lower device_batch of the trainer"):
             trainer = self._trainer(loaded, moving, tokens, folder, seed)
@@ -211,7 +211,7 @@ class TuningTrainer(_Trl):
         from trl import SFTConfig, SFTTrainer
 
         source = model_path(model)
-        loaded = load_model(source, None)
+        loaded = load_model(source)
         arguments = self._arguments(
             folder,
             seed,

@@ -156,7 +156,7 @@ def test_only_the_teachers_words_are_trained_on_and_the_loss_falls(finished: tup
     model = str(folder / "start" / "model")
     data = folder / "stages" / "0-sft" / "data.jsonl"
     env = factgym.make("corver-qa", split="train")
-    loaded = load_model(model, None)
+    loaded = load_model(model)
     run = StageRun(options, options.stages[0], env, {}, [], folder.parent / "masks", model, data)
     trainer, _ = _sft(run, loaded)
     batch = trainer.data_collator([trainer.train_dataset[n] for n in range(3)])
@@ -180,7 +180,7 @@ def test_a_model_is_tuned_on_the_prompts_that_it_plays_with(tmp_path: Path) -> N
     tokenizer.save_pretrained(tmp_path / "model")
     options = recipe(env="claimcheck-mini")
     run = StageRun(options, options.stages[0], env, {}, [], tmp_path, str(tmp_path / "model"), data)
-    trainer, _ = _sft(run, load_model(run.model, None))
+    trainer, _ = _sft(run, load_model(run.model))
     played = tokenizer.apply_chat_template(prompt, tools=tools, add_generation_prompt=True, return_dict=False)
     assert list(trainer.train_dataset[0]["input_ids"])[: len(played)] == played
 

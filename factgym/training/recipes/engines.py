@@ -75,6 +75,9 @@ def _grpo_stage(recipe: Recipe, engine: str) -> GrpoStage:
         raise ConfigError(f"--engine {engine} has no TRL arguments: leave the stage's `trl` out")
     if stage.optimizer != "adamw":
         raise ConfigError(f"--engine {engine} trains with AdamW here: leave the stage's `optimizer` out")
+    for name in ("chat_template", "dtype", "train_layers", "gradient_checkpointing", "device_tokens"):
+        if getattr(recipe, name) != Recipe.model_fields[name].default:
+            raise ConfigError(f"--engine {engine} takes no {name}: leave it out, or set the framework's own in run.sh")
     return stage
 
 
@@ -130,7 +133,7 @@ def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> st
         f"{actor}.ppo_mini_batch_size": stage.groups,
         f"{actor}.optim.lr": stage.learning_rate,
         f"{actor}.optim.lr_scheduler_type": stage.schedule,
-        f"{actor}.optim.lr_warmup_steps": stage.warmup_steps,
+        f"{actor}.optim.lr_warmup_steps": stage.warmup,
         "actor_rollout_ref.rollout.n": stage.samples,
         "actor_rollout_ref.rollout.temperature": stage.temperature,
         "actor_rollout_ref.rollout.val_kwargs.n": evaluation.samples,
@@ -194,7 +197,7 @@ def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> s
         "environment.env_class": env_id,
         "trainer.policy.model.path": _model(recipe),
         "trainer.policy.optimizer_config.lr": stage.learning_rate,
-        "trainer.policy.optimizer_config.num_warmup_steps": stage.warmup_steps,
+        "trainer.policy.optimizer_config.num_warmup_steps": stage.warmup,
         "trainer.policy.optimizer_config.scheduler": schedules.get(stage.schedule, stage.schedule),
         "trainer.train_batch_size": stage.groups,
         "trainer.policy_mini_batch_size": stage.groups,

@@ -36,9 +36,10 @@ class StageSettings(Settings):
 
     steps: of the optimiser. optimizer: "muon" takes it for the matrices of the layers and AdamW for the rest, which
     teaches small models to copy in a third of AdamW's steps. learning_rate: its highest value. schedule: of the learning rate after the warm-up.
-    warmup_steps: over which it rises from 0. device_batch: rows that a device computes at once; smaller ones need less
-    memory, and gradients are accumulated to the same step. save_every: steps between checkpoints, from which an
-    interrupted run continues. evaluate_every: steps between two evaluations on the validation split; None for those of
+    warmup_steps: over which it rises from 0; None for 10, or half of the steps where that is less. device_batch: rows
+    that a device computes at once, None for as many as device_tokens allow; smaller ones need less memory, and gradients
+    are accumulated to the same step. save_every: steps between checkpoints, from which an interrupted run continues.
+    evaluate_every: steps between two evaluations on the validation split; None for those of
     [evaluation]. trl: further arguments of the stage's TRL configuration.
 
     filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
@@ -53,7 +54,7 @@ class StageSettings(Settings):
     optimizer: Literal["adamw", "muon"] = "adamw"
     learning_rate: Positive = 1e-5
     schedule: Literal["constant", "cosine", "linear"] = "cosine"
-    warmup_steps: Count = 10
+    warmup_steps: Count | None = None
     device_batch: AtLeastOne | None = None
     save_every: AtLeastOne = 50
     evaluate_every: Count | None = None
@@ -64,6 +65,19 @@ class StageSettings(Settings):
     filter_samples: Group = 4
     filter_rule: str = "auto"
     filter_share: UnitFloat = 0.5
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check the warm-up."""
+        if self.warmup_steps is not None and self.warmup_steps > self.steps:
+            raise ConfigError(
+                f"warmup_steps={self.warmup_steps} is more than the {self.steps} steps of the stage, which would never "
+                "reach its learning rate: lower it, or leave it out"
+            )
+
+    @property
+    def warmup(self) -> int:
+        """Steps of the warm-up."""
+        return min(10, self.steps // 2) if self.warmup_steps is None else self.warmup_steps
 
 
 class SftStage(StageSettings):
@@ -188,6 +202,15 @@ class Recipe(Settings):
     model: scratch:SIZE, hf:NAME or a folder. env: an environment. env_config: its settings. tasks_file: ids of the
     tasks to train on, such as tasks.txt of `factgym filter`. seed: of every random choice. threads: of a CPU. stages:
     in their order. lora: None trains all weights. allow_evaluation_split: train on a split that is made for evaluation.
+
+    chat_template: "chatml", another of TRL's templates by name, or a file; None for the model's own, but that ChatML
+    without tools gets a form that renders them where the environment has some. dtype: "auto" computes in bfloat16 where
+    the GPU, or for a pretrained model the processor, has it, and trains 32-bit weights (adapters over 16-bit ones);
+    "bfloat16" holds all weights in 16 bits, in half the memory, and loses updates below a 500th of a weight.
+    train_layers: layers to train, the last ones; all else is frozen. None trains everything. gradient_checkpointing: a
+    third more time for less memory; None for on a GPU alone. device_tokens: tokens that a device computes at once, from
+    which the device batch follows; None for 2,048 on a processor, 16,384 on a GPU, and a whole step of a model from
+    nothing.
     """
 
     model: str
@@ -198,6 +221,11 @@ class Recipe(Settings):
     threads: AtLeastOne = 1
     allow_evaluation_split: bool = False
     stages: Annotated[list[Stage], Field(min_length=1)]
+    chat_template: str | None = None
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"
+    train_layers: AtLeastOne | None = None
+    gradient_checkpointing: bool | None = None
+    device_tokens: AtLeastOne | None = None
     lora: Lora | None = None
     evaluation: Evaluation = Evaluation()
 

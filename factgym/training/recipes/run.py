@@ -2,7 +2,7 @@
 
     RUN/recipe.toml            the recipe as resolved
     RUN/metrics.jsonl          a line for each step and each evaluation
-    RUN/start/                 a model from nothing, where the recipe asks for one
+    RUN/start/                 a model from nothing, or links to a model whose chat template the recipe replaces
     RUN/stages/0-sft/          data, checkpoints, and `model`, the stage's result
     RUN/evaluations/           runs of episodes, which `factgym view` opens
     RUN/result.json            scores before and after, written last
@@ -18,6 +18,7 @@ import json
 import math
 import platform
 import random
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -51,6 +52,7 @@ from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.paths import create_file
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
+from factgym.training.recipes.budget import duration
 from factgym.training.recipes.evaluation import SCORES, evaluate, paired_differences
 from factgym.training.recipes.recipe import (
     DpoStage,
@@ -65,6 +67,7 @@ from factgym.training.recipes.recipe import (
 )
 from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
 from factgym.training.recipes.task_sets import TEST, TRAIN, VALIDATION, TaskSets
+from factgym.training.recipes.templates import starting_model
 
 RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json", "finished.json"
 EVALUATIONS = "evaluations"
@@ -162,11 +165,12 @@ class _Training:
         return result
 
     def _initial_model(self) -> str:
-        name = self.recipe.model
+        name, folder = self.recipe.model, self.folder / "start" / MODEL
         if not name.startswith(scratch.PREFIX):
-            return name.removeprefix("hf:")
+            kinds = [stage.kind for stage in self.recipe.stages]
+            model = name.removeprefix("hf:")
+            return starting_model(model, self.recipe.chat_template, self.tasks.env, kinds, folder)
         weights = scratch.parse_size(name.removeprefix(scratch.PREFIX))
-        folder = self.folder / "start" / MODEL
         if not folder.is_dir():
             self.observer.step("a tokenizer and a model from nothing")
             _, vocabulary = scratch.shape_of(weights)
@@ -321,8 +325,20 @@ class _Training:
         def log(step: int, metrics: dict[str, Any]) -> None:
             self._add({"stage": number, "kind": stage.kind, "step": step, "total_step": self.offset + step, **metrics})
 
+        start = 0.0
+
+        def note(text: str) -> None:
+            nonlocal start
+            self.observer.step(text)
+            start = time.monotonic()
+
         def on_step_end(step: int, loaded: Loaded) -> None:
+            nonlocal start
             self.progress.done = self.offset + step
+            if start and (left := stage.steps - step):  # the first step, with its rollouts
+                seconds = time.monotonic() - start
+                self.observer.step(f"a step took {duration(seconds)}: {left} more in about {duration(seconds * left)}")
+            start = 0.0
             if every and held_out is not None and (step % every == 0 or step == stage.steps):
                 self._evaluate(
                     loaded, held_out, VALIDATION, settings.tasks, f"{number}-{stage.kind}-{step:06}", number, step
@@ -330,7 +346,7 @@ class _Training:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
-            facts = run_stage(run, log, on_step_end)
+            facts = run_stage(run, log, on_step_end, note)
         package = str(Path(factgym.__file__).parent)
         # Warnings of TRL's own categories, raised with our files as their origin, are about its experimental parts.
         ours = [item for item in caught if item.category is UserWarning and item.filename.startswith(package)]
@@ -356,7 +372,7 @@ class _Training:
             return
         with warnings.catch_warnings():  # a stage reports them
             warnings.simplefilter("ignore", UserWarning)
-            loaded = load_model(model, None)
+            loaded = load_model(model, "bfloat16" if self.recipe.dtype == "bfloat16" else "float32")
         for split, env, count in jobs:
             self._evaluate(loaded, env, split, count, name, number, step)
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from factgym.core.errors import ConfigError
+from factgym.training.recipes.templates import CHATML, template_text
 
 PREFIX = "scratch:"
 
@@ -61,7 +61,6 @@ def make_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
 
 
 def _with_template(core: Any) -> Any:
-    import trl
     from transformers import PreTrainedTokenizerFast
 
     tokenizer: Any = PreTrainedTokenizerFast(
@@ -71,8 +70,7 @@ def _with_template(core: Any) -> Any:
         padding_side="left",
         model_max_length=_CONTEXT,
     )
-    template = Path(trl.__file__).parent / "chat_templates" / "qwen3_instruct_2507.jinja"
-    tokenizer.chat_template = template.read_text("utf-8")
+    tokenizer.chat_template = template_text(CHATML)
     return tokenizer
 
 

@@ -17,11 +17,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.local.loading import Loaded, LocalSettings, load, pick_device
+from factgym.agents.folding import json_arguments
+from factgym.agents.local.loading import DType, Loaded, LocalSettings, load, pick_device
 from factgym.agents.runs.files import read_lines, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
-from factgym.training.recipes.recipe import DpoStage, GrpoStage, Lora, Recipe, RwrStage, SftStage, Stage
+from factgym.training.recipes.budget import MemoryShortageError, announce, device_rows, uses_bfloat16
+from factgym.training.recipes.recipe import DpoStage, GrpoStage, Recipe, RwrStage, SftStage, Stage
+from factgym.training.recipes.templates import (
+    CHATML,
+    add_call_reader,
+    takes_text_arguments,
+    template_in_place,
+    template_text,
+    training_template,
+)
 from factgym.training.rollouts import StepStore, trained_episode
 
 CHECKPOINTS = "checkpoints"
@@ -33,10 +43,6 @@ Log = Callable[[int, dict[str, Any]], None]
 """Takes the step and its metrics."""
 StepEnd = Callable[[int, Loaded], None]
 """Called after each step with the model in training."""
-
-
-class MemoryShortageError(FactgymError):
-    """A device's memory is too small for a stage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +63,9 @@ class StageRun:
     data: Path | None = None
 
 
-def load_model(name: str, lora: Lora | None) -> Loaded:
+def load_model(name: str, dtype: DType = "float32") -> Loaded:
     """Load a model to train. Raises ConfigError where it has no weights or no chat template."""
-    device = pick_device(None)
-    # Adapters are trained over 16-bit weights; full training keeps 32-bit weights and computes in 16 bits.
-    dtype = "auto" if lora is not None else "float32"
-    loaded = load(name, LocalSettings(device=device, dtype=dtype))  # type: ignore[arg-type]
+    loaded = load(name, LocalSettings(device=pick_device(None), dtype=dtype))
     if not loaded.tokenizer.chat_template:
         raise ConfigError(f"the tokenizer of {name!r} has no chat template: take a model that was tuned for chat")
     special = {"<think>", "</think>"} & set(loaded.tokenizer.all_special_tokens)
@@ -101,13 +104,17 @@ def last_checkpoint(folder: Path) -> tuple[Path, int] | None:
     return (max(complete)[1], max(complete)[0]) if complete else None
 
 
-def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
+def run_stage(
+    run: StageRun, log: Log, on_step_end: StepEnd, note: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
     """Train a stage from its last checkpoint, or from its beginning; save the model and return facts about the stage.
 
-    Raises ConfigError for settings that TRL refuses and for a full disk, MemoryShortageError when memory is short.
+    note: takes the line on memory and time before the first step. Raises ConfigError for settings that TRL refuses and for a full disk, MemoryShortageError when memory is short.
     """
     checkpoint = last_checkpoint(run.folder)
-    loaded = load_model(run.model, run.recipe.lora)
+    # Adapters are trained over 16-bit weights; full training keeps 32-bit weights and computes in 16 bits.
+    half = run.recipe.dtype == "bfloat16" or (run.recipe.lora is not None and uses_bfloat16(run.recipe))
+    loaded = load_model(run.model, "bfloat16" if half else "float32")
     more = "groups, samples and max_completion" if isinstance(run.stage, GrpoStage) else "max_length"
     advice = (
         f"lower device_batch of the stage (gradients are accumulated to the same step), {more}, or train an adapter "
@@ -115,8 +122,12 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
     )
     with device_faults(run.folder, advice):
         trainer, facts = _TRAINERS[run.stage.kind](run, loaded)
-        choose_optimizer(trainer, run.stage.optimizer, run.stage.learning_rate)
+        if run.recipe.train_layers is not None:
+            freeze_layers(trainer.model, run.recipe.train_layers)
         trainer.model.train()
+        done = checkpoint[1] if checkpoint else 0
+        announce(trainer, run.recipe, run.stage, run.stage.steps - done, facts.get("tokens"), note)
+        choose_optimizer(trainer, run.stage.optimizer, run.stage.learning_rate)
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
         trainer.train(resume_from_checkpoint=str(checkpoint[0]) if checkpoint else None)
@@ -125,6 +136,20 @@ def run_stage(run: StageRun, log: Log, on_step_end: StepEnd) -> dict[str, Any]:
             model = model.merge_and_unload()
         save_model(loaded, model, run.folder / MODEL)
     return {**facts, "steps": trainer.state.global_step, "stopped": callback.stopped}
+
+
+def freeze_layers(model: Any, count: int) -> None:
+    """Freeze all weights but those of the last `count` layers. Raises ConfigError for more than there are."""
+    from torch.nn import ModuleList
+
+    layers = [list(part) for part in model.modules() if isinstance(part, ModuleList)]
+    blocks = next((part for part in layers if len(part) == model.config.num_hidden_layers), [])
+    if count > len(blocks):
+        raise ConfigError(f"train_layers={count} is more than the {len(blocks)} layers of the model")
+    trained = {id(weight) for block in blocks[-count:] for weight in block.parameters()}
+    for weight in model.parameters():
+        if id(weight) not in trained:
+            weight.requires_grad_(False)
 
 
 def choose_optimizer(trainer: Any, name: str, learning_rate: float) -> None:
@@ -163,10 +188,11 @@ def device_faults(folder: Path, advice: str) -> Iterator[None]:
         ) from error
 
 
-def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> Any:
-    """The configuration of a TRL trainer. rows: of one step. Raises ConfigError for unknown or refused settings."""
+def _arguments(run: StageRun, rows: int, tokens: int, config: type[Any], **values: Any) -> Any:
+    """The configuration of a TRL trainer. rows: of one step, of up to so many tokens. Raises ConfigError for unknown or
+    refused settings."""
     stage = run.stage
-    device_batch = min(stage.device_batch or rows, rows)
+    device_batch = device_rows(run.recipe, stage, rows, tokens)
     if rows % device_batch:
         raise ConfigError(f"device_batch={device_batch} must divide the {rows} rows of a step")
     unknown = next((name for name in stage.trl if name not in {f.name for f in dataclasses.fields(config)}), None)
@@ -178,9 +204,15 @@ def _arguments(run: StageRun, rows: int, config: type[Any], **values: Any) -> An
         "max_steps": stage.steps,
         "gradient_accumulation_steps": rows // device_batch,
         "lr_scheduler_type": "constant_with_warmup" if stage.schedule == "constant" else stage.schedule,
-        "warmup_steps": stage.warmup_steps,
+        "warmup_steps": stage.warmup,
+        "bf16": uses_bfloat16(run.recipe),
         "save_steps": stage.save_every,
         "save_total_limit": 2,
+        **(
+            {}
+            if run.recipe.gradient_checkpointing is None
+            else {"gradient_checkpointing": run.recipe.gradient_checkpointing}
+        ),
         **values,
         **stage.trl,
     }
@@ -215,15 +247,17 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
 
     stage = run.stage
     assert isinstance(stage, SftStage | RwrStage)
-    assert run.data is not None
-    lines = list(read_lines(run.data))
+    lines, objects = _read_chats(run, loaded)
     if any("messages" not in line for line in lines):
         raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
     max_length = stage.max_length if isinstance(stage, SftStage) else None
+    marked = training_template(loaded.tokenizer, lines[0]["messages"], lines[0].get("tools") or ())
+    tokens = min(_most_tokens(loaded, lines, "messages"), max_length or loaded.context)
     arguments = _arguments(
-        run, stage.batch, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
+        run, stage.batch, tokens, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
     )
-    trainer = _build(SFTTrainer, run, loaded, arguments, table_of(lines, ("messages", "tools")))
+    rows = table_of(lines, ("messages", "tools"), objects)
+    trainer = _build(SFTTrainer, run, loaded, arguments, rows, marked)
     longest = max(len(row["input_ids"]) for row in trainer.train_dataset)
     if longest > loaded.context:
         warnings.warn(
@@ -240,18 +274,46 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
-def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
+def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str], objects: bool = False) -> Any:
     """The data set of chat lines, with the columns that any line has.
 
     Schemas are JSON text: a table would give every schema the fields of all as nulls, and the model would be tuned on
-    prompts that no episode has.
+    prompts that no episode has. objects: the arguments of calls are objects, which are as they are by the same means.
     """
     from datasets import Dataset
 
     names = [name for name in names if any(line.get(name) for line in lines)]
-    return Dataset.from_list(
-        [{name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines]
-    )
+    rows = [
+        {name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines
+    ]
+    return Dataset.from_list(rows, on_mixed_types="use_json") if objects else Dataset.from_list(rows)
+
+
+def _read_chats(run: StageRun, loaded: Loaded) -> tuple[list[dict[str, Any]], bool]:
+    """The lines of a stage's data, and whether arguments of calls are objects, for templates that take no text."""
+    assert run.data is not None
+    lines = list(read_lines(run.data))
+    if takes_text_arguments(loaded.tokenizer):
+        return lines, False
+    for message in (message for line in lines for chat in line.values() if isinstance(chat, list) for message in chat):
+        for call in message.get("tool_calls") or () if isinstance(message, dict) else ():
+            function = call["function"]
+            function["arguments"] = json.loads(json_arguments(function["arguments"], only_objects=True))
+    return lines, True
+
+
+def _most_tokens(loaded: Loaded, lines: Sequence[Mapping[str, Any]], *names: str) -> int:
+    """Tokens of the longest line, chats of these names together; of the lines with the most characters."""
+    longest = sorted(lines, key=lambda line: sum(len(str(line[name])) for name in names), reverse=True)[:8]
+
+    def count(line: Mapping[str, Any]) -> int:
+        text = "".join(
+            loaded.tokenizer.apply_chat_template(line[name], tools=line.get("tools") or None, tokenize=False)
+            for name in names
+        )
+        return len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    return max(map(count, longest))
 
 
 def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
@@ -259,10 +321,11 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
 
     stage = run.stage
     assert isinstance(stage, DpoStage)
-    assert run.data is not None
-    lines = list(read_lines(run.data))
-    arguments = _arguments(run, stage.batch, DPOConfig, beta=stage.beta, max_length=None)
-    rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"))
+    lines, objects = _read_chats(run, loaded)
+    pairs = [{**line, **{name: [*line["prompt"], *line[name]] for name in ("chosen", "rejected")}} for line in lines]
+    tokens = _most_tokens(loaded, pairs, "chosen", "rejected")
+    arguments = _arguments(run, stage.batch, tokens, DPOConfig, beta=stage.beta, max_length=None)
+    rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"), objects)
     return _build(DPOTrainer, run, loaded, arguments, rows), {"pairs": len(lines)}
 
 
@@ -284,10 +347,13 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         )
     if type(run.env).policy_prompt is not Env.policy_prompt:
         return _grpo_on_replies(run, stage, loaded, limit, length.prompt)
-    rows = stage.groups * stage.samples
+    rows, tools = stage.groups * stage.samples, bool(run.env.all_tools())
+    if tools:
+        add_call_reader(loaded.tokenizer)
     arguments = _arguments(
         run,
         rows,
+        length.prompt + limit,
         GRPOConfig,
         generation_batch_size=rows,
         num_generations=stage.samples,
@@ -307,6 +373,7 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         loaded,
         arguments,
         integration.dataset(env_id, indices=run.indices, **config),
+        None if tools else template_text(CHATML),  # TRL asks for one with tools, which a closed book does not use
         environment_factory=integration.environment_factory(env_id, **config),
         reward_funcs=integration.reward_columns(env_id, **config),
     )
@@ -349,15 +416,17 @@ def _grpo_on_replies(
     rows = stage.groups * stage.samples
     # So many batches that none has more than device_batch replies, however many turns the episodes take.
     turns = run.env.config.max_turns or 1
+    device_batch = device_rows(run.recipe, stage, rows, prompt + limit)
     arguments = _arguments(
         run,
         rows,
+        prompt + limit,
         GRPOConfig,
         num_generations=stage.samples,
         temperature=stage.temperature,
         beta=stage.beta,
         ignore_data_skip=True,
-        gradient_accumulation_steps=min(rows, -(-rows * turns // min(stage.device_batch or rows, rows))),
+        gradient_accumulation_steps=min(rows, -(-rows * turns // device_batch)),
     )
     rollouts = GroupRollouts(
         run.env, run.indices, stage.groups, stage.samples, run.recipe.seed, stage.temperature, limit
@@ -371,14 +440,23 @@ def _grpo_on_replies(
         Dataset.from_list([{"prompt": ""}] * rows),
         reward_funcs=lambda completions, **columns: [0.0] * len(completions),
     )
-    return trainer, {"tasks": len(run.indices), "tokens": {"prompt": prompt, "reply": limit}}
+    return trainer, {
+        "tasks": len(run.indices),
+        "tokens": {"prompt": prompt, "completion": limit, "max_completion": limit},
+    }
 
 
 _TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
 
 
-def _build(trainer: Any, run: StageRun, loaded: Loaded, arguments: Any, rows: Any, **more: Any) -> Any:
-    """A trainer of a configuration and rows that prints nothing itself. Raises ConfigError with TRL's own reason for what it refuses."""
+def _build(
+    trainer: Any, run: StageRun, loaded: Loaded, arguments: Any, rows: Any, template: str | None = None, **more: Any
+) -> Any:
+    """A trainer of a configuration and rows that prints nothing itself. template: that TRL is shown, if not the model's.
+
+    Raises ConfigError with TRL's own reason for what it refuses.
+    """
+    from jinja2 import TemplateError
     from transformers import PrinterCallback
 
     lora, adapter = run.recipe.lora, None
@@ -394,10 +472,11 @@ def _build(trainer: Any, run: StageRun, loaded: Loaded, arguments: Any, rows: An
         )
     more |= {"model": loaded.model, "processing_class": loaded.tokenizer, "peft_config": adapter}
     try:
-        made = trainer(args=arguments, train_dataset=rows, **more)
+        with template_in_place(loaded.tokenizer, template):
+            made = trainer(args=arguments, train_dataset=rows, **more)
     except FactgymError:
         raise
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, TemplateError) as error:
         raise ConfigError(f"TRL cannot train this model on this environment: {error}") from error
     made.remove_callback(PrinterCallback)
     return made
