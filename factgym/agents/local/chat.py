@@ -20,20 +20,20 @@ from factgym.agents.sampling import SendReasoning, ToolMode, tools_as_text
 from factgym.core.errors import ConfigError
 from factgym.core.messages import Message, ToolCallMessage, ToolSchema
 
-_PROBE = "factgymprobe"
-_PROBE_TOOL: ToolSchema = {
+PROBE = "factgymprobe"
+PROBE_TOOL: ToolSchema = {
     "type": "function",
     "function": {
-        "name": _PROBE,
+        "name": PROBE,
         "description": "A probe.",
         "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}},
     },
 }
-_PROBE_CALL: ToolCallMessage = {"id": _PROBE, "type": "function", "function": {"name": _PROBE, "arguments": "{}"}}
+_PROBE_CALL: ToolCallMessage = {"id": PROBE, "type": "function", "function": {"name": PROBE, "arguments": "{}"}}
 _PROBE_TURN: tuple[Message, ...] = (
     {"role": "user", "content": "Hello."},
     {"role": "assistant", "content": "", "reasoning_content": "A thought.", "tool_calls": [_PROBE_CALL]},
-    {"role": "tool", "content": "Done.", "tool_call_id": _PROBE, "name": _PROBE},
+    {"role": "tool", "content": "Done.", "tool_call_id": PROBE, "name": PROBE},
 )
 _SENT_KEYS = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
 _REASONING_KEYS = ("reasoning_content", "reasoning", "thinking", "thought", "content")
@@ -150,8 +150,8 @@ class ChatFormat:
                 "chat_template=FILE with a Jinja template"
             )
         hello: list[Message] = [{"role": "user", "content": "Hello."}]
-        self.system = self._renders_probe([{"role": "system", "content": _PROBE}, *hello], None)
-        renders_tools = self._renders_probe(hello, [_PROBE_TOOL])
+        self.system = self._renders_probe([{"role": "system", "content": PROBE}, *hello], None)
+        renders_tools = self._renders_probe(hello, [PROBE_TOOL])
         if self.tools == "native" and not renders_tools:
             raise ConfigError(f"the chat template of {self.model!r} ignores tools: set tools to 'text' or 'auto'")
         self.native = renders_tools and self.tools != "text"
@@ -164,7 +164,7 @@ class ChatFormat:
 
     def _probe_reasoning(self) -> str:
         """The first key under which reasoning between a call and its result is rendered; empty for none."""
-        tools = [_PROBE_TOOL] if self.native else []
+        tools = [PROBE_TOOL] if self.native else []
         turn = list(_PROBE_TURN) if self.native else tools_as_text(_PROBE_TURN, ())
         for _, messages in foldings(turn):
             refused = 0
@@ -172,7 +172,7 @@ class ChatFormat:
                 try:
                     if self._with_reasoning(messages, tools, key):
                         return key
-                except _template_errors():
+                except template_errors():
                     refused += 1
             if refused < len(_REASONING_KEYS):
                 break
@@ -195,7 +195,7 @@ class ChatFormat:
             for key in keys:
                 try:
                     return self._rendered(folded, tools, folds, key)
-                except _template_errors() as error:
+                except template_errors() as error:
                     refusal = refusal or error
         roles = ", ".join(message["role"] for message in sent)
         raise ConfigError(
@@ -222,7 +222,7 @@ class ChatFormat:
     def _with_reasoning(self, messages: Sequence[Message], tools: Sequence[ToolSchema], key: str) -> set[int]:
         """Indices of the messages whose reasoning is rendered under `key`."""
         marks = {
-            index: f"{_PROBE}{index}." for index, message in enumerate(messages) if message.get("reasoning_content")
+            index: f"{PROBE}{index}." for index, message in enumerate(messages) if message.get("reasoning_content")
         }
         if not key or not marks:
             return set()
@@ -280,12 +280,12 @@ class ChatFormat:
 
     def _renders_probe(self, messages: list[Message], tools: list[ToolSchema] | None) -> bool:
         try:
-            return _PROBE in self._apply_template(messages, tools)
-        except _template_errors():
+            return PROBE in self._apply_template(messages, tools)
+        except template_errors():
             return False
 
 
-def _template_errors() -> tuple[type[Exception], ...]:
+def template_errors() -> tuple[type[Exception], ...]:
     """Errors of a template: its own, or of an operation that its author did not expect."""
     from jinja2 import TemplateError
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import re
 import resource
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -70,54 +70,66 @@ def _largest_divisor(rows: int, limit: int) -> int:
     return next((count for count in range(min(rows, limit), 1, -1) if rows % count == 0), 1)
 
 
-@dataclass(slots=True)
-class _Probe:
-    """Batches of a stage as its trainer gets them. longest: tokens of the longest row. mean: of a row."""
+def announce(
+    trainer: Any,
+    recipe: Recipe,
+    stage: Stage,
+    done: int,
+    episode: Mapping[str, int] | None,
+    note: Callable[[str], None],
+) -> None:
+    """Measure a batch, forward and backward, and note what a stage takes.
 
-    trainer: Any
-    batch: Callable[[int], Mapping[str, Any]]
-    longest: int
-    mean: float
+    done: steps before this call. episode: tokens of its prompt, its completion and the limit of that, for GRPO. Raises
+    MemoryShortageError, with numbers, where the stage does not fit into memory.
+    """
+    batch, longest, mean = _batches(trainer, episode)
+    rows, batches = trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps
+    if trainer.args.gradient_checkpointing:
+        trainer.model.gradient_checkpointing_enable(trainer.args.gradient_checkpointing_kwargs)
+    sizes = [weight.nbytes for weight in trainer.model.parameters() if weight.requires_grad]
+    _release()
+    limit, start = memory_limit(), _memory()
+    held = start + _MOMENTS[stage.optimizer] * sum(sizes)
+    rollouts = 0.0
+    if isinstance(stage, GrpoStage):
+        rollouts = held + stage.groups * stage.samples * longest * _cache_bytes(trainer.model)
+        _refuse(rollouts, limit, "the rollouts of a step", "lower groups, samples or max_completion")
+    held += sum(sizes)  # gradients
+    fewer = "train fewer weights with [lora] or train_layers=N, or set gradient_checkpointing=true"
+    _refuse(held, limit, "weights, gradients and optimiser", fewer)
+    _, peak = _cost(trainer, batch(1))
+    row = max(peak - start - sum(sizes), 1)
+    _refuse(held + row, limit, f"a row of {longest:,} tokens", fewer)
+    fitting = _largest_divisor(rows, int((limit - held) // row))
+    _refuse(held + rows * row, limit, f"{rows} rows of {longest:,} tokens at once", f"set device_batch={fitting}")
+    seconds, peak = _cost(trainer, batch(rows))
+    needed = max(peak + held - start - sum(sizes), rollouts)
+    seconds *= batches * (stage.steps - done) * mean / longest
+    note(
+        f"{mean * rows * batches:,.0f} tokens a step in {batches} {'batch' if batches == 1 else 'batches'} of up to "
+        f"{rows * longest:,}; about {needed / 1e9:.1f} GB of {limit / 1e9:.0f}; "
+        f"about {duration(seconds)}{' and the rollouts' if episode else ''}"
+    )
 
-    def cost(self, rows: int) -> tuple[float, int]:
-        """Seconds, and the bytes at the peak, of one batch forward and backward; leaves no trace in the trainer."""
-        import torch
 
-        trainer, before = self.trainer, getattr(self.trainer, "_total_train_tokens", 0)
-        inputs = {name: tensor.to(trainer.accelerator.device) for name, tensor in self.batch(rows).items()}
-        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
-        with torch.random.fork_rng(), _Peak() as peak:
-            start = time.monotonic()
-            with trainer.accelerator.autocast():
-                loss = trainer.compute_loss(trainer.model, inputs)
-            loss.backward()
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            seconds = time.monotonic() - start
-        trainer.model.zero_grad()
-        trainer._metrics["train"].clear()
-        trainer._total_train_tokens = before
-        return seconds, peak.bytes
-
-
-def _probe(trainer: Any, tokens: Mapping[str, int] | None) -> _Probe:
+def _batches(trainer: Any, episode: Mapping[str, int] | None) -> tuple[Callable[[int], Mapping[str, Any]], int, float]:
+    """What makes a batch of some rows, as long as the longest; tokens of that row, and their mean."""
     import torch
 
     from factgym.training.replies import TokenSequence, padded
 
-    if tokens is None:
+    if episode is None:
         lengths = [_length(row) for row in trainer.train_dataset]
         row = trainer.train_dataset[lengths.index(max(lengths))]
-        return _Probe(
-            trainer, lambda count: trainer.data_collator([row] * count), max(lengths), sum(lengths) / len(lengths)
-        )
-    prompt, limit = tokens["prompt"], tokens["max_completion"]
+        return lambda count: trainer.data_collator([row] * count), max(lengths), sum(lengths) / len(lengths)
+    prompt, limit = episode["prompt"], episode["max_completion"]
 
     def batch(count: int) -> Mapping[str, Any]:
         inputs = padded([TokenSequence([1] * prompt, [1] * limit, 1.0)] * count, 0, count * limit)
         return {**inputs, "ref_per_token_logps": torch.zeros(count, limit)}
 
-    return _Probe(trainer, batch, prompt + limit, prompt + tokens["completion"])
+    return batch, prompt + limit, prompt + episode["completion"]
 
 
 def _length(row: Mapping[str, Any]) -> int:
@@ -127,56 +139,36 @@ def _length(row: Mapping[str, Any]) -> int:
     return 2 * len(row["prompt_ids"]) + len(row["chosen_ids"]) + len(row["rejected_ids"])
 
 
-def announce(
-    trainer: Any,
-    recipe: Recipe,
-    stage: Stage,
-    steps: int,
-    tokens: Mapping[str, int] | None,
-    note: Callable[[str], None],
-) -> None:
-    """Measure a batch and note what a stage takes. tokens: of an episode's prompt and completion, for GRPO.
+def _cost(trainer: Any, batch: Mapping[str, Any]) -> tuple[float, int]:
+    """Seconds, and bytes in use at the peak, of a batch forward and backward; leaves no trace in the trainer."""
+    import torch
 
-    Raises MemoryShortageError, with numbers, where the stage does not fit into memory.
-    """
-    probe = _probe(trainer, tokens)
-    rows, batches = trainer.args.per_device_train_batch_size, trainer.args.gradient_accumulation_steps
-    trained = sum(
-        weight.numel() * weight.element_size() for weight in trainer.model.parameters() if weight.requires_grad
-    )
-    moments, limit, base = _MOMENTS[stage.optimizer] * trained, memory_limit(), _used()
-    rollouts = 0
-    if isinstance(stage, GrpoStage):
-        rollouts = base + moments + stage.groups * stage.samples * _cache_bytes(trainer.model) * probe.longest
-        _refuse(rollouts, limit, "the rollouts of a step", "lower groups, samples or max_completion")
-    if trainer.args.gradient_checkpointing:
-        trainer.model.gradient_checkpointing_enable(trainer.args.gradient_checkpointing_kwargs)
-    fewer = "train fewer weights with [lora] or train_layers=N, or set gradient_checkpointing=true"
-    _refuse(base + moments + trained, limit, "weights, gradients and the optimiser", fewer)
-    _, peak = probe.cost(1)
-    activations = max(peak - base - trained, 0)
-    needed = base + moments + trained
-    fitting = _largest_divisor(rows, int((limit - needed) // max(activations, 1)))
-    _refuse(needed + activations, limit, f"a row of {probe.longest:,} tokens", fewer)
-    _refuse(
-        needed + rows * activations, limit, f"{rows} rows of {probe.longest:,} tokens", f"set device_batch={fitting}"
-    )
-    seconds, peak = probe.cost(rows)
-    total = probe.mean * rows * batches
-    time_left = seconds * steps * total / (rows * probe.longest)
-    needed = max(peak + moments, rollouts)
-    note(
-        f"{total:,.0f} tokens a step in {batches} {'batch' if batches == 1 else 'batches'} of up to "
-        f"{rows * probe.longest:,}; about {needed / 1e9:.1f} GB of {limit / 1e9:.0f}; "
-        f"about {duration(time_left)}{' and the rollouts' if tokens else ''}"
-    )
+    counted = getattr(trainer, "_total_train_tokens", 0)
+    trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+    inputs = {name: tensor.to(trainer.accelerator.device) for name, tensor in batch.items()}
+    gpu = torch.cuda.is_available()
+    if gpu:
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")  # the peak of the process begins anew
+    start = time.monotonic()
+    with torch.random.fork_rng():
+        with trainer.accelerator.autocast():
+            loss = trainer.compute_loss(trainer.model, inputs)
+        loss.backward()
+    peak = torch.cuda.max_memory_allocated() if gpu else _memory("VmHWM")  # waits for the GPU
+    seconds = time.monotonic() - start
+    trainer.model.zero_grad()
+    trainer._metrics["train"].clear()
+    trainer._total_train_tokens = counted
+    return seconds, peak
 
 
-def _refuse(needed: float, limit: float, what: str, fix: str) -> None:
+def _refuse(needed: float, limit: float, subject: str, fix: str) -> None:
     if needed > limit:
         raise MemoryShortageError(
-            f"{what} would take about {needed / 1e9:.1f} GB of memory, and there are {limit / 1e9:.1f}: {fix}, and run "
-            "the same command again"
+            f"{subject}: about {needed / 1e9:.2f} GB of memory, and there are {limit / 1e9:.2f}: {fix}, and run the same "
+            "command again"
         )
 
 
@@ -197,48 +189,34 @@ def duration(seconds: float) -> str:
 
 
 def memory_limit() -> int:
-    """Bytes that this process may use on its device, those that it uses already included."""
+    """Bytes that this process may use on its device, with those that it uses already."""
     import torch
 
     if torch.cuda.is_available():
-        free, _ = torch.cuda.mem_get_info()
-        return int(free + torch.cuda.memory_reserved())
+        return int(torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved())
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     if match := re.search(r"MemAvailable:\s+(\d+)", _text("/proc/meminfo")):
-        limits.append(int(match[1]) * 1024 + _used())
-    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        if (text := _text(path).strip()).isdecimal():
-            limits.append(int(text))
+        limits.append(int(match[1]) * 1024 + _memory())
+    if (text := _text("/sys/fs/cgroup/memory.max").strip()).isdecimal():
+        limits.append(int(text))
     return min(limits)
 
 
-def _used(field: str = "VmRSS") -> int:
-    """Bytes of this process on its device: now, or with "VmHWM" at its peak."""
+def _memory(field: str = "VmRSS") -> int:
+    """Bytes of this process on its device; with "VmHWM" the most on the processor."""
     import torch
 
     if torch.cuda.is_available():
-        return int(torch.cuda.memory_reserved() if field == "VmRSS" else torch.cuda.max_memory_reserved())
+        return int(torch.cuda.memory_allocated())
     match = re.search(rf"{field}:\s+(\d+)", _text("/proc/self/status"))
     return int(match[1]) * 1024 if match else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-class _Peak:
-    """Measures the highest use of memory while it is open; elsewhere than on Linux and CUDA, since the process began."""
-
-    bytes = 0
-
-    def __enter__(self) -> _Peak:
-        import torch
-
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
-        else:
-            with suppress(OSError):
-                Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bytes = _used("VmHWM")
+def _release() -> None:
+    """Give back what earlier stages no longer use."""
+    gc.collect()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _text(path: str) -> str:

@@ -335,9 +335,9 @@ class _Training:
         def on_step_end(step: int, loaded: Loaded) -> None:
             nonlocal start
             self.progress.done = self.offset + step
-            if start and (left := stage.steps - step):  # the first step, with its rollouts
+            if start and (more := stage.steps - step):  # the first step, with its rollouts
                 seconds = time.monotonic() - start
-                self.observer.step(f"a step took {duration(seconds)}: {left} more in about {duration(seconds * left)}")
+                self.observer.step(f"a step took {duration(seconds)}: {more} more in about {duration(seconds * more)}")
             start = 0.0
             if every and held_out is not None and (step % every == 0 or step == stage.steps):
                 self._evaluate(

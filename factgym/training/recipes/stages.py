@@ -125,8 +125,7 @@ def run_stage(
         if run.recipe.train_layers is not None:
             freeze_layers(trainer.model, run.recipe.train_layers)
         trainer.model.train()
-        done = checkpoint[1] if checkpoint else 0
-        announce(trainer, run.recipe, run.stage, run.stage.steps - done, facts.get("tokens"), note)
+        announce(trainer, run.recipe, run.stage, checkpoint[1] if checkpoint else 0, facts.get("tokens"), note)
         choose_optimizer(trainer, run.stage.optimizer, run.stage.learning_rate)
         callback = _callback(trainer, run, loaded, log, on_step_end)
         trainer.add_callback(callback)
@@ -303,17 +302,9 @@ def _read_chats(run: StageRun, loaded: Loaded) -> tuple[list[dict[str, Any]], bo
 
 
 def _most_tokens(loaded: Loaded, lines: Sequence[Mapping[str, Any]], *names: str) -> int:
-    """Tokens of the longest line, chats of these names together; of the lines with the most characters."""
-    longest = sorted(lines, key=lambda line: sum(len(str(line[name])) for name in names), reverse=True)[:8]
-
-    def count(line: Mapping[str, Any]) -> int:
-        text = "".join(
-            loaded.tokenizer.apply_chat_template(line[name], tools=line.get("tools") or None, tokenize=False)
-            for name in names
-        )
-        return len(loaded.tokenizer(text, add_special_tokens=False)["input_ids"])
-
-    return max(map(count, longest))
+    """Tokens of the longest line, counted in its JSON, which has somewhat more than a template writes."""
+    longest = max((json.dumps([line.get(name) for name in (*names, "tools")]) for line in lines), key=len)
+    return len(loaded.tokenizer(longest)["input_ids"])
 
 
 def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
@@ -322,8 +313,7 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     stage = run.stage
     assert isinstance(stage, DpoStage)
     lines, objects = _read_chats(run, loaded)
-    pairs = [{**line, **{name: [*line["prompt"], *line[name]] for name in ("chosen", "rejected")}} for line in lines]
-    tokens = _most_tokens(loaded, pairs, "chosen", "rejected")
+    tokens = _most_tokens(loaded, lines, "prompt", "prompt", "chosen", "rejected")
     arguments = _arguments(run, stage.batch, tokens, DPOConfig, beta=stage.beta, max_length=None)
     rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"), objects)
     return _build(DPOTrainer, run, loaded, arguments, rows), {"pairs": len(lines)}

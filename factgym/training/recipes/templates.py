@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from factgym.agents.local.chat import PROBE, PROBE_TOOL, template_errors
 from factgym.agents.local.loading import check_folder, loading_error
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, did_you_mean
@@ -36,15 +37,9 @@ _MARKED = """\
 """Writes what TEMPLATE does, each reply marked as trained: it is what the template adds to the head of a reply."""
 
 _ADVICE = f'set chat_template="{CHATML}", or a file with a Jinja template'
-_CALL: dict[str, Any] = {"name": "probe", "arguments": {"text": 'a "probe"'}}
-_TOOL = {
-    "type": "function",
-    "function": {
-        "name": "probe",
-        "description": "A probe.",
-        "parameters": {"type": "object", "properties": {"text": {"type": "string", "description": "A text."}}},
-    },
-}
+_CHAT = ({"role": "user", "content": "A"}, {"role": "assistant", "content": "B"})
+_PLAIN_CHATML = "<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\nB<|im_end|>"
+_CALL: dict[str, Any] = {"name": PROBE, "arguments": {"text": 'a "probe"'}}
 
 
 def template_text(name: str) -> str:
@@ -67,6 +62,7 @@ def starting_model(name: str, template: str | None, env: Env[Any], kinds: Sequen
     that renders them. kinds: of the stages. Raises ConfigError for a model or template that these stages cannot train.
     """
     from transformers import AutoTokenizer
+    from trl.chat_template_utils import supports_tool_calling
 
     if (folder / "config.json").exists():
         return str(folder)
@@ -80,61 +76,40 @@ def starting_model(name: str, template: str | None, env: Env[Any], kinds: Sequen
         tokenizer.chat_template = template_text(template)
     if not tokenizer.chat_template:
         raise ConfigError(f"the tokenizer of {name!r} has no chat template: {_ADVICE}, or take a model tuned for chat")
-    env.reset(options={"task": 0})
-    messages, tools = [dict(message) for message in env.policy_prompt()], list(env.all_tools())
-    if tools:
-        _render_tools(tokenizer, name)
-    _check(tokenizer, messages, tools, kinds)
-    if tokenizer.chat_template != own:
-        _end_replies(tokenizer, name)
-        _save(tokenizer, name, folder)
-        return str(folder)
-    return name
-
-
-def _render_tools(tokenizer: Any, name: str) -> None:
-    from trl.chat_template_utils import supports_tool_calling
-
-    if supports_tool_calling(tokenizer):
-        return
-    chat = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]
-    form = "<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\nB<|im_end|>"
-    if form not in tokenizer.apply_chat_template(chat, tokenize=False):
-        raise ConfigError(
-            f"the chat template of {name!r} renders no tool calls, and the environment has tools: {_ADVICE}"
-        )
-    tokenizer.chat_template = template_text(CHATML)
-
-
-def _check(tokenizer: Any, messages: Sequence[Any], tools: Sequence[Any], kinds: Sequence[str]) -> None:
-    """Raise ConfigError unless the template can be trained on: with marks for tuning, with a reader of calls for GRPO."""
+    tools = list(env.all_tools())
+    if tools and not supports_tool_calling(tokenizer):
+        if _PLAIN_CHATML not in tokenizer.apply_chat_template(_CHAT, tokenize=False):
+            raise ConfigError(
+                f"the chat template of {name!r} renders no tool calls, which the environment has: {_ADVICE}"
+            )
+        tokenizer.chat_template = template_text(CHATML)
     if {"sft", "rwr"} & set(kinds):
-        reply = {"role": "assistant", "content": "B"}
-        chat = [*messages, reply, {"role": "user", "content": "C"}, reply]
-        if tools:
-            answer = {"role": "tool", "name": "probe", "content": "C"}
-            chat = [*messages, _calling(_CALL), answer, reply]
-        training_template(tokenizer, chat, tools)
+        env.reset(options={"task": 0})
+        turns = [_calling(_CALL), {"role": "tool", "name": PROBE, "content": "C"}] if tools else [_CHAT[1], _CHAT[0]]
+        training_template(tokenizer, [*map(dict, env.policy_prompt()), *turns, _CHAT[1]], tools)
     if tools and "grpo" in kinds:
         add_call_reader(tokenizer)
+    if tokenizer.chat_template == own:
+        return name
+    tokenizer.eos_token = _end_token(tokenizer, name)
+    _save(tokenizer, name, folder)
+    return str(folder)
 
 
 def _calling(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": dict(call)}]}
 
 
-def _end_replies(tokenizer: Any, name: str) -> None:
-    """Make the token that ends a reply in the template the tokenizer's end token. Raises ConfigError where there is none."""
-    chat = [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}]
-    text = tokenizer.apply_chat_template(chat, tokenize=False).rstrip()
-    added = [str(token) for token in tokenizer.added_tokens_decoder.values()]
-    end = next((token for token in sorted(added, key=len, reverse=True) if text.endswith(token)), None)
-    if end is None:
-        raise ConfigError(
-            f"a reply in that chat template ends with {text[-12:]!r}, which is no token of {name!r}: take a template "
-            f"whose replies end with {{{{ eos_token }}}}, here {tokenizer.eos_token!r}"
-        )
-    tokenizer.eos_token = end
+def _end_token(tokenizer: Any, name: str) -> str:
+    """The token that ends a reply in the template. Raises ConfigError where there is none."""
+    text = tokenizer.apply_chat_template(_CHAT, tokenize=False).rstrip()
+    for token in tokenizer.added_tokens_decoder.values():
+        if text.endswith(str(token)):
+            return str(token)
+    raise ConfigError(
+        f"a reply in that chat template ends with {text[-12:]!r}, which is no token of {name!r}: take a template whose "
+        f"replies end with {{{{ eos_token }}}}, here {tokenizer.eos_token!r}"
+    )
 
 
 def _save(tokenizer: Any, name: str, folder: Path) -> None:
@@ -156,16 +131,14 @@ def training_template(tokenizer: Any, messages: Sequence[Any], tools: Sequence[A
 
     messages: a conversation that it is tried on. Raises ConfigError for a template that cannot be marked.
     """
-    from jinja2 import TemplateError
     from trl.chat_template_utils import get_training_chat_template, has_generation_markers
 
     template: str = tokenizer.chat_template
     if has_generation_markers(template):
         return template
-    refused = (TemplateError, ValueError, TypeError, LookupError)
     try:
         return get_training_chat_template(tokenizer) or template
-    except refused:
+    except template_errors():
         marked = _MARKED.replace("TEMPLATE", template.removesuffix("\n"))
     options: dict[str, Any] = {"tools": list(tools) or None, "tokenize": False}
     try:
@@ -173,7 +146,7 @@ def training_template(tokenizer: Any, messages: Sequence[Any], tools: Sequence[A
             messages, chat_template=marked, **options
         )
         reason = "" if same else "with marks it writes another text"
-    except refused as error:
+    except template_errors() as error:
         reason = str(error)
     if reason:
         raise ConfigError(f"the chat template of the model cannot be marked for tuning ({reason:.200}): {_ADVICE}")
@@ -182,20 +155,17 @@ def training_template(tokenizer: Any, messages: Sequence[Any], tools: Sequence[A
 
 def takes_text_arguments(tokenizer: Any) -> bool:
     """Whether the template writes the arguments of a call, given as JSON text, as it writes the object."""
-    from jinja2 import TemplateError
-
     text = _calling({**_CALL, "arguments": '{"text": "a \\"probe\\""}'})
     try:
         texts = [_rendered(tokenizer, [message]) for message in (text, _calling(_CALL))]
-    except (TemplateError, TypeError, ValueError):
+    except template_errors():
         return False
     return texts[0] == texts[1]
 
 
 def _rendered(tokenizer: Any, messages: Sequence[Any], **options: Any) -> Any:
     """Messages after a user's as the template writes them, text by default."""
-    chat = [{"role": "user", "content": "A"}, *messages]
-    return tokenizer.apply_chat_template(chat, tools=[_TOOL], **{"tokenize": False, **options})
+    return tokenizer.apply_chat_template([_CHAT[0], *messages], tools=[PROBE_TOOL], **{"tokenize": False, **options})
 
 
 def add_call_reader(tokenizer: Any) -> None:
@@ -210,17 +180,19 @@ def add_call_reader(tokenizer: Any) -> None:
     except ValueError:
         pass
     options = {"tokenize": True, "return_dict": False}
-    prompt = _rendered(tokenizer, [], add_generation_prompt=True, **options)
-    reply = _rendered(tokenizer, [_calling(_CALL)], **options)[len(prompt) :]
-    ends = [index for index, token in enumerate(reply) if token == tokenizer.eos_token_id]
-    reply = reply[: ends[0] + 1] if ends else reply
+    try:
+        prompt = _rendered(tokenizer, [], add_generation_prompt=True, **options)
+        reply = _rendered(tokenizer, [_calling(_CALL)], **options)[len(prompt) :]
+    except template_errors():
+        prompt = reply = []
+    if tokenizer.eos_token_id in reply:
+        reply = reply[: reply.index(tokenizer.eos_token_id) + 1]
     for name, reader in vars(utils).items():
         if name.endswith("_template") and isinstance(reader, dict):
             tokenizer.response_template = reader
             calls = utils.parse_response(tokenizer, reply, prefix=prompt).get("tool_calls") or [{}]
             if calls[0].get("function") == _CALL:
                 return
-    tokenizer.response_template = None
     raise ConfigError(f"TRL reads no tool call from the chat template of the model: {_ADVICE}")
 
 
