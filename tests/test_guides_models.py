@@ -61,7 +61,7 @@ STAND_INS = {
 """Name in the guides -> what is made here; `{}` is its folder."""
 TUNING = (
     "--set evaluation.test_tasks=2 --set evaluation.samples=1 --set evaluation.max_tokens=4"
-    " --set stages.0.steps=1 --set stages.0.tasks=4 --set stages.0.batch=2"
+    " --set stages.0.steps=1 --set stages.0.tasks=4 --set stages.0.batch=2 --set stages.0.warmup_steps=0"
 )
 QUICK = {
     "factgym audit": "-n 20 --budget 40",
@@ -76,7 +76,7 @@ QUICK = {
     **{f"factgym train {ROOT}/recipes/{name}": TUNING for name in ("seva_evolve_mini", "eve_solver")},
     **{f"python -m perf {name}": options for name, options in SMALL.items()},
     "factgym train verifier": "--set pairs=40 --set epochs=1",
-    "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2"
+    "factgym train": f"{TUNING} --set stages.1.steps=1 --set stages.1.tasks=2 --set stages.1.warmup_steps=0"
     " --set stages.1.groups=2 --set stages.1.samples=2 --set stages.1.max_completion=8",
 }
 """Options that make a command short."""

@@ -126,6 +126,8 @@ def test_keys_are_changed_by_dotted_names() -> None:
         with_changes(SMALL, {"stages.0.steps": 3, "stages.1.credit": "stepwise", "env_config.size": 9, "lora.rank": 2})
     )
     assert (changed.stages[0].steps, changed.env_config, changed.lora and changed.lora.rank) == (3, {"size": 9}, 2)
+    table = recipe_of(with_changes(SMALL, {"stages.0.trl": "{ bf16 = true }", "stages.1.trl.beta": 0.1}))  # TOML's form
+    assert [stage.trl for stage in table.stages] == [{"bf16": True}, {"beta": 0.1}]
     with pytest.raises(ConfigError, match="no '2'; the recipe's stages are 0 to 1"):
         with_changes(SMALL, {"stages.2.steps": 1})
     with pytest.raises(ConfigError, match="is no table"):
@@ -195,6 +197,10 @@ def test_a_torn_last_line_of_the_metrics_is_left_out(tmp_path: Path) -> None:
         (["absent.toml"], "cannot be read"),
         (["corver-qa", "--model", "scratch:1m", "--stages", "sftt"], "Did you mean 'sft'?"),
         (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.stepz=3"], "Did you mean 'steps'?"),
+        (["corver-qa", "--model", "scratch:1m", "--set", "trl={bf16=true}"], "or as stages.0.trl"),
+        (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.trl={bf16:1}"], "--set stages.0.trl.NAME=VALUE"),
+        (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.warmup_steps=400"], "lower it, or leave it out"),
+        (["corver-qa", "--model", "m", "--engine", "verl", "--set", "train_layers=2"], "takes no train_layers"),
         (["corver-qa", "--model", "scratch:1m", "--engine", "prime-rl"], "needs weights"),
         (["corver-qa", "--model", "m", "--engine", "verl", "--stages", "sft"], "one grpo stage, and the recipe has 0"),
         (["corver-qa", "--model", "m", "--engine", "ver"], "Did you mean 'verl'?"),

@@ -80,7 +80,7 @@ def announce(
 ) -> None:
     """Measure a batch, forward and backward, and note what a stage takes.
 
-    done: steps before this call. episode: tokens of its prompt, its completion and the limit of that, for GRPO. Raises
+    done: steps before this call. episode: tokens of its parts and their limit, for GRPO. Raises
     MemoryShortageError, with numbers, where the stage does not fit into memory.
     """
     batch, longest, mean = _batches(trainer, episode)
@@ -123,13 +123,13 @@ def _batches(trainer: Any, episode: Mapping[str, int] | None) -> tuple[Callable[
         lengths = [_length(row) for row in trainer.train_dataset]
         row = trainer.train_dataset[lengths.index(max(lengths))]
         return lambda count: trainer.data_collator([row] * count), max(lengths), sum(lengths) / len(lengths)
-    prompt, limit = episode["prompt"], episode["max_completion"]
+    prompt, limit = episode["prompt"], episode.get("max_completion") or episode["reply"]
 
     def batch(count: int) -> Mapping[str, Any]:
         inputs = padded([TokenSequence([1] * prompt, [1] * limit, 1.0)] * count, 0, count * limit)
         return {**inputs, "ref_per_token_logps": torch.zeros(count, limit)}
 
-    return batch, prompt + limit, prompt + episode["completion"]
+    return batch, prompt + limit, prompt + min(episode.get("completion", limit), limit)
 
 
 def _length(row: Mapping[str, Any]) -> int:
@@ -185,7 +185,7 @@ def duration(seconds: float) -> str:
     for unit, size in (("hours", 3600), ("minutes", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds" if seconds >= 2 else f"{seconds:.1f} seconds"
+    return f"{seconds:.0f} seconds" if seconds >= 10 else f"{seconds:.2g} seconds"
 
 
 def memory_limit() -> int:

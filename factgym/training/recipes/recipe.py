@@ -233,6 +233,9 @@ class Recipe(Settings):
 def recipe_of(values: Mapping[str, Any]) -> Recipe:
     """Build a recipe of plain values. Raises ConfigError that names the table, the key and the accepted values."""
     values = dict(values)
+    of_stages = {name for stage in STAGES.values() for name in stage.model_fields} - Recipe.model_fields.keys()
+    if misplaced := next((name for name in values if name in of_stages), None):
+        raise ConfigError(f"{misplaced} is a setting of a stage: write it below [[stages]], or as stages.0.{misplaced}")
     tables: tuple[tuple[str, type[Settings]], ...] = (("lora", Lora), ("evaluation", Evaluation))
     for name, table in tables:
         if values.get(name) is not None:
@@ -275,9 +278,19 @@ def read_recipe(path: Path) -> dict[str, Any]:
 
 
 def with_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply changes by dotted key, such as "stages.0.learning_rate". Raises ConfigError for a stage that is not there."""
+    """Apply changes by dotted key, such as "stages.0.learning_rate"; texts of TOML tables and lists are read as such.
+
+    Raises ConfigError for a stage that is not there, and for a table or list that is not TOML's.
+    """
     changed: dict[str, Any] = json.loads(json.dumps(values, default=str))
     for key, value in changes.items():
+        if isinstance(value, str) and value.startswith(("{", "[")):
+            try:
+                value = tomllib.loads(f"value = {value}")["value"]
+            except tomllib.TOMLDecodeError:
+                raise ConfigError(
+                    f"--set {key}: {value!r:.80} is neither JSON nor TOML: --set {key}.NAME=VALUE"
+                ) from None
         *path, last = key.split(".")
         table: Any = changed
         for part in path:

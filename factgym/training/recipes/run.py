@@ -170,6 +170,8 @@ class _Training:
             kinds = [stage.kind for stage in self.recipe.stages]
             model = name.removeprefix("hf:")
             return starting_model(model, self.recipe.chat_template, self.tasks.env, kinds, folder)
+        if self.recipe.chat_template is not None:
+            raise ConfigError(f"{name} is made for its own chat template: leave chat_template out")
         weights = scratch.parse_size(name.removeprefix(scratch.PREFIX))
         if not folder.is_dir():
             self.observer.step("a tokenizer and a model from nothing")

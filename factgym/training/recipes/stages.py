@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.folding import json_arguments
 from factgym.agents.local.loading import DType, Loaded, LocalSettings, load, pick_device
 from factgym.agents.runs.files import read_lines, write_json
 from factgym.core.env import Env
@@ -27,7 +26,6 @@ from factgym.training.recipes.recipe import DpoStage, GrpoStage, Recipe, RwrStag
 from factgym.training.recipes.templates import (
     CHATML,
     add_call_reader,
-    takes_text_arguments,
     template_in_place,
     template_text,
     training_template,
@@ -109,7 +107,8 @@ def run_stage(
 ) -> dict[str, Any]:
     """Train a stage from its last checkpoint, or from its beginning; save the model and return facts about the stage.
 
-    note: takes the line on memory and time before the first step. Raises ConfigError for settings that TRL refuses and for a full disk, MemoryShortageError when memory is short.
+    note: takes a line on memory and time. Raises ConfigError for settings that TRL refuses and for a full disk,
+    MemoryShortageError when memory is short.
     """
     checkpoint = last_checkpoint(run.folder)
     # Adapters are trained over 16-bit weights; full training keeps 32-bit weights and computes in 16 bits.
@@ -188,8 +187,7 @@ def device_faults(folder: Path, advice: str) -> Iterator[None]:
 
 
 def _arguments(run: StageRun, rows: int, tokens: int, config: type[Any], **values: Any) -> Any:
-    """The configuration of a TRL trainer. rows: of one step, of up to so many tokens. Raises ConfigError for unknown or
-    refused settings."""
+    """The configuration of a TRL trainer. rows: of one step. tokens: of the longest. Raises ConfigError for unknown or refused settings."""
     stage = run.stage
     device_batch = device_rows(run.recipe, stage, rows, tokens)
     if rows % device_batch:
@@ -198,6 +196,8 @@ def _arguments(run: StageRun, rows: int, tokens: int, config: type[Any], **value
     if unknown is not None:
         names = [field.name for field in dataclasses.fields(config)]
         raise ConfigError(f"trl: {config.__name__} has no argument {unknown!r:.80}.{did_you_mean(unknown, names)}")
+    if run.recipe.gradient_checkpointing is not None:
+        values["gradient_checkpointing"] = run.recipe.gradient_checkpointing
     settings = {
         **trainer_arguments(run.folder / CHECKPOINTS, device_batch, stage.learning_rate, run.recipe.seed),
         "max_steps": stage.steps,
@@ -207,11 +207,6 @@ def _arguments(run: StageRun, rows: int, tokens: int, config: type[Any], **value
         "bf16": uses_bfloat16(run.recipe),
         "save_steps": stage.save_every,
         "save_total_limit": 2,
-        **(
-            {}
-            if run.recipe.gradient_checkpointing is None
-            else {"gradient_checkpointing": run.recipe.gradient_checkpointing}
-        ),
         **values,
         **stage.trl,
     }
@@ -246,7 +241,8 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
 
     stage = run.stage
     assert isinstance(stage, SftStage | RwrStage)
-    lines, objects = _read_chats(run, loaded)
+    assert run.data is not None
+    lines = list(read_lines(run.data))
     if any("messages" not in line for line in lines):
         raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
     max_length = stage.max_length if isinstance(stage, SftStage) else None
@@ -255,8 +251,7 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     arguments = _arguments(
         run, stage.batch, tokens, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
     )
-    rows = table_of(lines, ("messages", "tools"), objects)
-    trainer = _build(SFTTrainer, run, loaded, arguments, rows, marked)
+    trainer = _build(SFTTrainer, run, loaded, arguments, table_of(lines, ("messages", "tools")), marked)
     longest = max(len(row["input_ids"]) for row in trainer.train_dataset)
     if longest > loaded.context:
         warnings.warn(
@@ -273,32 +268,18 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
-def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str], objects: bool = False) -> Any:
+def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
     """The data set of chat lines, with the columns that any line has.
 
     Schemas are JSON text: a table would give every schema the fields of all as nulls, and the model would be tuned on
-    prompts that no episode has. objects: the arguments of calls are objects, which are as they are by the same means.
+    prompts that no episode has.
     """
     from datasets import Dataset
 
     names = [name for name in names if any(line.get(name) for line in lines)]
-    rows = [
-        {name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines
-    ]
-    return Dataset.from_list(rows, on_mixed_types="use_json") if objects else Dataset.from_list(rows)
-
-
-def _read_chats(run: StageRun, loaded: Loaded) -> tuple[list[dict[str, Any]], bool]:
-    """The lines of a stage's data, and whether arguments of calls are objects, for templates that take no text."""
-    assert run.data is not None
-    lines = list(read_lines(run.data))
-    if takes_text_arguments(loaded.tokenizer):
-        return lines, False
-    for message in (message for line in lines for chat in line.values() if isinstance(chat, list) for message in chat):
-        for call in message.get("tool_calls") or () if isinstance(message, dict) else ():
-            function = call["function"]
-            function["arguments"] = json.loads(json_arguments(function["arguments"], only_objects=True))
-    return lines, True
+    return Dataset.from_list(
+        [{name: json.dumps(line.get(name)) if name == "tools" else line.get(name) for name in names} for line in lines]
+    )
 
 
 def _most_tokens(loaded: Loaded, lines: Sequence[Mapping[str, Any]], *names: str) -> int:
@@ -312,10 +293,11 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
 
     stage = run.stage
     assert isinstance(stage, DpoStage)
-    lines, objects = _read_chats(run, loaded)
+    assert run.data is not None
+    lines = list(read_lines(run.data))
     tokens = _most_tokens(loaded, lines, "prompt", "prompt", "chosen", "rejected")
     arguments = _arguments(run, stage.batch, tokens, DPOConfig, beta=stage.beta, max_length=None)
-    rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"), objects)
+    rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"))
     return _build(DPOTrainer, run, loaded, arguments, rows), {"pairs": len(lines)}
 
 
@@ -430,10 +412,7 @@ def _grpo_on_replies(
         Dataset.from_list([{"prompt": ""}] * rows),
         reward_funcs=lambda completions, **columns: [0.0] * len(completions),
     )
-    return trainer, {
-        "tasks": len(run.indices),
-        "tokens": {"prompt": prompt, "completion": limit, "max_completion": limit},
-    }
+    return trainer, {"tasks": len(run.indices), "tokens": {"prompt": prompt, "reply": limit}}
 
 
 _TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}

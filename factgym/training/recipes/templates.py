@@ -153,16 +153,6 @@ def training_template(tokenizer: Any, messages: Sequence[Any], tools: Sequence[A
     return marked
 
 
-def takes_text_arguments(tokenizer: Any) -> bool:
-    """Whether the template writes the arguments of a call, given as JSON text, as it writes the object."""
-    text = _calling({**_CALL, "arguments": '{"text": "a \\"probe\\""}'})
-    try:
-        texts = [_rendered(tokenizer, [message]) for message in (text, _calling(_CALL))]
-    except template_errors():
-        return False
-    return texts[0] == texts[1]
-
-
 def _rendered(tokenizer: Any, messages: Sequence[Any], **options: Any) -> Any:
     """Messages after a user's as the template writes them, text by default."""
     return tokenizer.apply_chat_template([_CHAT[0], *messages], tools=[PROBE_TOOL], **{"tokenize": False, **options})
