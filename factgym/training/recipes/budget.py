@@ -177,7 +177,7 @@ def _cache_bytes(model: Any) -> float:
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    return 2.0 * config.num_hidden_layers * heads * width * model.dtype.itemsize
+    return float(2 * config.num_hidden_layers * heads * width * model.dtype.itemsize)
 
 
 def duration(seconds: float) -> str:

@@ -329,7 +329,7 @@ class _Training:
 
         start = 0.0
 
-        def note(text: str) -> None:
+        def on_note(text: str) -> None:
             nonlocal start
             self.observer.step(text)
             start = time.monotonic()
@@ -348,7 +348,7 @@ class _Training:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
-            facts = run_stage(run, log, on_step_end, note)
+            facts = run_stage(run, log, on_step_end, on_note)
         package = str(Path(factgym.__file__).parent)
         # Warnings of TRL's own categories, raised with our files as their origin, are about its experimental parts.
         ours = [item for item in caught if item.category is UserWarning and item.filename.startswith(package)]

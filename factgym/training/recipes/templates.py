@@ -116,7 +116,7 @@ def _save(tokenizer: Any, name: str, folder: Path) -> None:
     """Write a model's folder with that tokenizer; the weights are links."""
     source = Path(name)
     if not source.is_dir():
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import snapshot_download  # type: ignore[import-not-found]
 
         source = Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors"]))
     tokenizer.save_pretrained(folder)
