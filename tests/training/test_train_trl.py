@@ -31,7 +31,7 @@ from factgym.cli.main import app
 from factgym.core.errors import ConfigError, DataError
 from factgym.integrations.trl import episode_tokens
 from factgym.rewards.advantages import group_advantages
-from factgym.training.recipes.curves import write_curves
+from factgym.training.recipes.curves import result_tables, write_curves
 from factgym.training.recipes.recipe import Recipe, recipe_of, recipe_toml
 from factgym.training.recipes.run import read_metrics, train
 from factgym.training.recipes.scratch import (
@@ -222,6 +222,28 @@ def test_the_episodes_of_a_step_are_stored_with_the_advantages_of_their_groups(
             assert [report["metrics"]["advantage"] for report in group] == pytest.approx(list(expected), abs=1e-3)
         assert "left out" not in CliRunner().invoke(app, ["view", str(path)]).output
         assert "advantage" in (path / "index.html").read_text("ascii")
+
+
+def test_a_control_begins_with_the_same_model_and_trains_for_as_many_cpu_seconds(
+    finished: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    start = finished[0] / "start" / "model"
+    first = {**SFT, "steps": 4}
+    control = {**SFT, "steps": 5000, "control_of": 1, "schedule": "constant"}
+    result = train(recipe(stages=[first, {**SFT, "steps": 6}, control, first], model=str(start)), tmp_path / "run")
+    facts = result["stages"]
+    assert facts[2]["steps"] < 5000 and "as many CPU seconds as stage 1 took" in facts[2]["stopped"]
+    assert facts[2]["cpu_seconds"] == pytest.approx(facts[1]["cpu_seconds"], rel=0.5, abs=1.0)
+    pairs = [(row["before"], row["after"]) for row in result["splits"]["test"]["differences"]]
+    assert pairs == [
+        *(("start", "0-sft"), ("0-sft", "1-sft"), ("0-sft", "2-sft"), ("1-sft", "3-sft")),
+        *(("2-sft", "1-sft"), ("start", "3-sft")),
+    ]
+    title = "test: 1-sft against its control, as long from the same model"
+    assert title in [table.title for table in result_tables(result)]
+    for others in ([0], [None, 1], [None, 0, 1]):
+        with pytest.raises(ConfigError, match=f"control_of={others[-1]} is no earlier stage"):
+            recipe(stages=[{**SFT, "control_of": other} for other in others])
 
 
 def test_a_finished_run_is_not_repeated_and_another_recipe_is_refused(finished: tuple[Path, dict[str, Any]]) -> None:

@@ -192,25 +192,34 @@ def _draw_curves(
 
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Reward and its components before and after each stage, and the difference of the last to the first in pairs with its interval."""
+    """Reward and its components before and after each stage, and the difference of the last to the first in pairs with its
+    interval; the same for each stage and its control.
+    """
     tables = []
     for split, values in result["splits"].items():
         scores, differences = values["scores"], values["differences"]
         tasks = next(iter(scores.values()))["tasks"]
-        counted = [name for row in scores.values() for name in row["weights"]]
-        names = list(dict.fromkeys(["reward", *counted]))
-        columns = ["score", *scores, "difference", "95 % interval"]
-        rows = []
-        for name in names:
-            cells = [
-                decimal(row["reward"] if name == "reward" else row["components"].get(name)) for row in scores.values()
-            ]
-            difference = differences[-1]["scores"].get(name) if differences else None
-            value = Estimate(difference[0], difference[1], difference[2], tasks) if difference else NO_DATA
-            rows.append([name.replace("_", " "), *cells, decimal(value.value), interval(value)])
-        about = "held out" if split == TEST else "trained on"
-        tables.append(make_table(f"{split} ({tasks} tasks, {about})", columns, rows))
+        about = f"{split} ({tasks} tasks, {'held out' if split == TEST else 'trained on'})"
+        tables.append(_score_table(about, scores, differences[-1] if differences else None))
+        for pair in differences:
+            if "start" != pair["before"] > pair["after"]:  # a control is made after what it is compared with
+                rows = {name: scores[name] for name in (pair["before"], pair["after"])}
+                title = f"{split}: {pair['after']} against its control, as long from the same model"
+                tables.append(_score_table(title, rows, pair))
     return tables
+
+
+def _score_table(title: str, scores: Mapping[str, Any], pair: Mapping[str, Any] | None) -> Table:
+    """The rows of reward and components. pair: the difference that the last columns show."""
+    tasks = next(iter(scores.values()))["tasks"]
+    counted = [name for row in scores.values() for name in row["weights"]]
+    rows = []
+    for name in dict.fromkeys(["reward", *counted]):
+        cells = [decimal(row["reward"] if name == "reward" else row["components"].get(name)) for row in scores.values()]
+        difference = pair["scores"].get(name) if pair else None
+        value = Estimate(difference[0], difference[1], difference[2], tasks) if difference else NO_DATA
+        rows.append([name.replace("_", " "), *cells, decimal(value.value), interval(value)])
+    return make_table(title, ["score", *scores, "difference", "95 % interval"], rows)
 
 
 def _evaluation_table(lines: Sequence[Mapping[str, Any]]) -> Table:

@@ -40,7 +40,9 @@ class StageSettings(Settings):
     that a device computes at once, None for as many as device_tokens allow; smaller ones need less memory, and gradients
     are accumulated to the same step. save_every: steps between checkpoints, from which an interrupted run continues.
     evaluate_every: steps between two evaluations on the validation split; None for those of
-    [evaluation]. trl: further arguments of the stage's TRL configuration.
+    [evaluation]. trl: further arguments of the stage's TRL configuration. control_of: number of an earlier stage that
+    this one is compared with: it begins with the same model, and ends when it has trained for as many CPU seconds, if
+    `steps` do not end it before. The stage after it goes on from the model before it.
 
     filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
     group of equal rewards teaches nothing; "failures" those that it fails, in turn by label and by component of the
@@ -59,6 +61,7 @@ class StageSettings(Settings):
     save_every: AtLeastOne = 50
     evaluate_every: Count | None = None
     trl: dict[str, Any] = Field(default_factory=dict)
+    control_of: Count | None = None
     filter: Literal["none", "learning_zone", "failures"] = "none"
     filter_data: str | None = None
     filter_tasks: AtLeastOne | None = 200
@@ -228,6 +231,23 @@ class Recipe(Settings):
     device_tokens: AtLeastOne | None = None
     lora: Lora | None = None
     evaluation: Evaluation = Evaluation()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check that controls are of earlier stages that train the run's model."""
+        for number, stage in enumerate(self.stages):
+            other = stage.control_of
+            if other is not None and (other >= number or self.stages[other].control_of is not None):
+                raise ConfigError(f"stage {number}: control_of={other} is no earlier stage that is no control itself")
+
+    def boundaries(self) -> list[str]:
+        """Names of the models that are compared: "start", then "0-sft" and so on, one after each stage."""
+        return ["start", *(f"{number}-{stage.kind}" for number, stage in enumerate(self.stages))]
+
+    def start_of(self, number: int) -> int:
+        """Place in `boundaries` of the model that a stage, or the number of stages, begins with."""
+        if number < len(self.stages) and (other := self.stages[number].control_of) is not None:
+            return self.start_of(other)
+        return next((n for n in range(number, 0, -1) if self.stages[n - 1].control_of is None), 0)
 
 
 def recipe_of(values: Mapping[str, Any]) -> Recipe:

@@ -21,10 +21,11 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -148,15 +149,18 @@ class _Training:
         self._drop_unfinished_lines()
         model = self._initial_model()
         self._evaluate_model(model, "start", 0, 0)
-        facts = []
+        facts: list[dict[str, Any]] = []
+        models = [model]
         for number, stage in enumerate(self.recipe.stages):
             name = f"{number}-{stage.kind}"
             folder = self.folder / "stages" / name
             if not (folder / FINISHED).is_file():
                 self.observer.step(f"stage {name}: {stage.steps} steps")
-                write_json(folder / FINISHED, self._run_stage(number, folder, model))
+                seconds = None if stage.control_of is None else facts[stage.control_of]["cpu_seconds"]
+                start = models[self.recipe.start_of(number)]
+                write_json(folder / FINISHED, self._run_stage(number, folder, start, seconds))
             facts.append(read_json(folder / FINISHED))
-            model = str(folder / MODEL)
+            models.append(model := str(folder / MODEL))
             self.offset += facts[-1]["steps"]
             self.progress.done = self.offset
             self._evaluate_model(model, name, number, facts[-1]["steps"])
@@ -310,8 +314,11 @@ class _Training:
         write_lines(path, reward_weighted(lines, stage.lines, stage.reward_scale, self.recipe.seed))
         return path
 
-    def _run_stage(self, number: int, folder: Path, model: str) -> dict[str, Any]:
-        """Train a stage with held-out evaluations between its steps; return its facts and our warnings."""
+    def _run_stage(self, number: int, folder: Path, model: str, limit: float | None) -> dict[str, Any]:
+        """Train a stage with held-out evaluations between its steps; return its facts and our warnings.
+
+        limit: CPU seconds after which it ends; those of evaluations do not count.
+        """
         stage = self.recipe.stages[number]
         data, indices = None, self._chosen_tasks(stage, folder, model)
         if isinstance(stage, SftStage):
@@ -324,27 +331,26 @@ class _Training:
         if every and held_out is None:
             warnings.warn(f"{self.recipe.env} has no {VALIDATION} split to evaluate on", stacklevel=2)
 
-        def log(step: int, metrics: dict[str, Any]) -> None:
-            self._add({"stage": number, "kind": stage.kind, "step": step, "total_step": self.offset + step, **metrics})
+        lines = [line for line in read_metrics(self.folder) if line["stage"] == number and "cpu_seconds" in line]
+        clock = _StageClock(lines[-1]["cpu_seconds"] if lines else 0.0, limit)
 
-        start = 0.0
+        def log(step: int, metrics: dict[str, Any]) -> None:
+            about = {"stage": number, "kind": stage.kind, "step": step, "total_step": self.offset + step}
+            self._add({**about, **metrics, "cpu_seconds": clock.seconds})
 
         def on_note(text: str) -> None:
-            nonlocal start
             self.observer.step(text)
-            start = time.monotonic()
+            clock.noted = time.monotonic()
 
-        def on_step_end(step: int, loaded: Loaded) -> None:
-            nonlocal start
+        def on_step_end(step: int, loaded: Loaded) -> str | None:
             self.progress.done = self.offset + step
-            if start and (more := stage.steps - step):  # the first step, with its rollouts
-                seconds = time.monotonic() - start
-                self.observer.step(f"a step took {duration(seconds)}: {more} more in about {duration(seconds * more)}")
-            start = 0.0
+            if text := clock.first_step(stage.steps - step):
+                self.observer.step(text)
             if every and held_out is not None and (step % every == 0 or step == stage.steps):
-                self._evaluate(
-                    loaded, held_out, VALIDATION, settings.tasks, f"{number}-{stage.kind}-{step:06}", number, step
-                )
+                name = f"{number}-{stage.kind}-{step:06}"
+                with clock.paused():
+                    self._evaluate(loaded, held_out, VALIDATION, settings.tasks, name, number, step)
+            return f"step {step}: as many CPU seconds as stage {stage.control_of} took" if clock.is_over else None
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
@@ -355,7 +361,7 @@ class _Training:
         notes = list(dict.fromkeys(str(item.message) for item in ours))
         for note in notes:
             self.observer.step(f"warning: {note}")
-        return {"kind": stage.kind, **facts, "warnings": notes}
+        return {"kind": stage.kind, **facts, "cpu_seconds": clock.seconds, "warnings": notes}
 
     def _evaluate_model(self, model: str, name: str, number: int, step: int) -> None:
         """Evaluate a model on disk: on the test split, on the trained tasks, and at the start on the validation split."""
@@ -393,15 +399,11 @@ class _Training:
         logged = {(line.get("evaluation"), line.get("name")) for line in read_metrics(self.folder)}
         if not finished or (split, name) not in logged:
             about = {"stage": number, "kind": self.recipe.stages[number].kind, "step": step, "name": name}
-            total = self.offset if name in self._boundaries else self.offset + step
+            total = self.offset if name in self.recipe.boundaries() else self.offset + step
             self._add({**about, "total_step": total, "evaluation": split, **scores})
 
     def _watch_episodes(self, episodes: Progress) -> None:
         self.progress.episodes = episodes
-
-    @property
-    def _boundaries(self) -> list[str]:
-        return ["start", *(f"{number}-{stage.kind}" for number, stage in enumerate(self.recipe.stages))]
 
     def _add(self, line: dict[str, Any]) -> None:
         with create_file(self.folder / METRICS, "ab") as file:
@@ -431,15 +433,17 @@ class _Training:
     def _result(self, facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return scores at the stages' boundaries, paired differences between them, and the held-out curve."""
         splits: dict[str, Any] = {}
-        names = self._boundaries
+        names = self.recipe.boundaries()
         for split in (TEST, TRAIN):
             folders = [self.folder / EVALUATIONS / split / name for name in names]
             if not all((folder / SCORES).is_file() for folder in folders):
                 continue
             scores = {name: read_json(folder / SCORES) for name, folder in zip(names, folders, strict=True)}
-            pairs = list(pairwise(names))
+            pairs = [(names[self.recipe.start_of(n)], name) for n, name in enumerate(names[1:])]
+            controls = enumerate(stage.control_of for stage in self.recipe.stages)
+            pairs += [(names[number + 1], names[other + 1]) for number, other in controls if other is not None]
             if len(names) > 2:
-                pairs.append((names[0], names[-1]))
+                pairs.append((names[0], names[self.recipe.start_of(len(names) - 1)]))
             base = self.folder / EVALUATIONS / split
             differences = []
             for first, second in pairs:
@@ -453,6 +457,39 @@ class _Training:
             if line.get("evaluation") == VALIDATION
         ]
         return {"stages": list(facts), "splits": splits, "held_out": held_out}
+
+
+class _StageClock:
+    """CPU seconds of a stage without evaluations. before: of earlier attempts. limit: None for none. noted: when its first step began."""
+
+    def __init__(self, before: float, limit: float | None) -> None:
+        self._start, self._limit = time.process_time() - before, limit
+        self.noted = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds so far."""
+        return round(time.process_time() - self._start, 3)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the limit is reached."""
+        return self._limit is not None and self.seconds >= self._limit
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave out what happens meanwhile."""
+        start = time.process_time()
+        yield
+        self._start += time.process_time() - start
+
+    def first_step(self, more: int) -> str:
+        """What the first step, with its rollouts, took, and `more` of them; an empty text afterwards."""
+        start, self.noted = self.noted, 0.0
+        if not start or not more or self._limit is not None:
+            return ""
+        seconds = time.monotonic() - start
+        return f"a step took {duration(seconds)}: {more} more in about {duration(seconds * more)}"
 
 
 def reward_weighted(lines: Sequence[dict[str, Any]], count: int, scale: float, seed: int) -> list[dict[str, Any]]:

@@ -39,8 +39,8 @@ MODEL = "model"
 
 Log = Callable[[int, dict[str, Any]], None]
 """Takes the step and its metrics."""
-StepEnd = Callable[[int, Loaded], None]
-"""Called after each step with the model in training."""
+StepEnd = Callable[[int, Loaded], str | None]
+"""Called after each step with the model in training; returns why the stage ends here, None where it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,7 +512,8 @@ def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end
 
         def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
             model = trainer.accelerator.unwrap_model(trainer.model)
-            on_step_end(state.global_step, dataclasses.replace(loaded, model=model))
+            if reason := on_step_end(state.global_step, dataclasses.replace(loaded, model=model)):
+                self.stopped, control.should_training_stop = reason, True
 
         def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
