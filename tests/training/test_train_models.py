@@ -246,6 +246,18 @@ def test_a_stage_that_does_not_fit_is_refused_with_numbers(
     )  # two steps of a second, rows a little shorter than the longest
 
 
+def test_a_loss_that_takes_more_than_tokens_is_trained_unmeasured(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cost(trainer: Any, batch: Any) -> Any:
+        raise KeyError("importance_sampling_ratio")
+
+    monkeypatch.setattr(budget, "_cost", cost)
+    notes = run(tmp_path / "run", recipe(llama, "corver-qa"))
+    assert any("not measured: the loss takes 'importance_sampling_ratio'" in note for note in notes)
+    assert len(list(read_metrics(tmp_path / "run"))) == 2
+
+
 @pytest.mark.parametrize("stage", [SFT, GRPO], ids=["sft", "grpo"])
 def test_measuring_a_batch_leaves_the_training_as_it_was(
     llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: dict[str, Any]

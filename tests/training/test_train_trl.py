@@ -233,7 +233,7 @@ def test_a_control_begins_with_the_same_model_and_trains_for_as_many_cpu_seconds
     result = train(recipe(stages=[first, {**SFT, "steps": 6}, control, first], model=str(start)), tmp_path / "run")
     facts = result["stages"]
     assert facts[2]["steps"] < 5000 and "as many CPU seconds as stage 1 took" in facts[2]["stopped"]
-    assert facts[2]["cpu_seconds"] == pytest.approx(facts[1]["cpu_seconds"], rel=0.5, abs=1.0)
+    assert facts[2]["cpu_time"] == pytest.approx(facts[1]["cpu_time"], rel=0.5, abs=1.0)
     pairs = [(row["before"], row["after"]) for row in result["splits"]["test"]["differences"]]
     assert pairs == [
         *(("start", "0-sft"), ("0-sft", "1-sft"), ("0-sft", "2-sft"), ("1-sft", "3-sft")),

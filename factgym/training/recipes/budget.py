@@ -88,7 +88,9 @@ def announce(
     if trainer.args.gradient_checkpointing:
         trainer.model.gradient_checkpointing_enable(trainer.args.gradient_checkpointing_kwargs)
     sizes = [weight.nbytes for weight in trainer.model.parameters() if weight.requires_grad]
-    _release()
+    gc.collect()
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)  # what earlier stages no longer use
     limit, start = memory_limit(), _memory()
     held = start + _MOMENTS[stage.optimizer] * sum(sizes)
     rollouts = 0.0
@@ -98,7 +100,11 @@ def announce(
     held += sum(sizes)  # gradients
     fewer = "train fewer weights with [lora] or train_layers=N, or set gradient_checkpointing=true"
     _refuse(held, limit, "weights, gradients and optimiser", fewer)
-    _, peak = _cost(trainer, batch(1))
+    try:
+        _, peak = _cost(trainer, batch(1))
+    except KeyError as missing:  # a loss of the stage's `trl`, such as vLLM's correction
+        note(f"memory and time are not measured: the loss takes {missing} from rollouts")
+        return
     row = max(peak - start - sum(sizes), 1)
     _refuse(held + row, limit, f"a row of {longest:,} tokens", fewer)
     fitting = _largest_divisor(rows, int((limit - held) // row))
@@ -120,7 +126,8 @@ def _batches(trainer: Any, episode: Mapping[str, int] | None) -> tuple[Callable[
     from factgym.training.replies import TokenSequence, padded
 
     if episode is None:
-        lengths = [_length(row) for row in trainer.train_dataset]
+        parts = ("input_ids", "prompt_ids", "prompt_ids", "chosen_ids", "rejected_ids")  # a pair has its prompt twice
+        lengths = [sum(len(row.get(part, ())) for part in parts) for row in trainer.train_dataset]
         row = trainer.train_dataset[lengths.index(max(lengths))]
         return lambda count: trainer.data_collator([row] * count), max(lengths), sum(lengths) / len(lengths)
     prompt, limit = episode["prompt"], episode.get("max_completion") or episode["reply"]
@@ -130,13 +137,6 @@ def _batches(trainer: Any, episode: Mapping[str, int] | None) -> tuple[Callable[
         return {**inputs, "ref_per_token_logps": torch.zeros(count, limit)}
 
     return batch, prompt + limit, prompt + min(episode.get("completion", limit), limit)
-
-
-def _length(row: Mapping[str, Any]) -> int:
-    """Tokens of a row of a trainer's data; a pair has its prompt twice."""
-    if "input_ids" in row:
-        return len(row["input_ids"])
-    return 2 * len(row["prompt_ids"]) + len(row["chosen_ids"]) + len(row["rejected_ids"])
 
 
 def _cost(trainer: Any, batch: Mapping[str, Any]) -> tuple[float, int]:
@@ -156,7 +156,9 @@ def _cost(trainer: Any, batch: Mapping[str, Any]) -> tuple[float, int]:
         with trainer.accelerator.autocast():
             loss = trainer.compute_loss(trainer.model, inputs)
         loss.backward()
-    peak = torch.cuda.max_memory_allocated() if gpu else _memory("VmHWM")  # waits for the GPU
+    if gpu:
+        torch.cuda.synchronize()
+    peak = torch.cuda.max_memory_allocated() if gpu else _memory("VmHWM")
     seconds = time.monotonic() - start
     trainer.model.zero_grad()
     trainer._metrics["train"].clear()
@@ -210,13 +212,6 @@ def _memory(field: str = "VmRSS") -> int:
         return int(torch.cuda.memory_allocated())
     match = re.search(rf"{field}:\s+(\d+)", _text("/proc/self/status"))
     return int(match[1]) * 1024 if match else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _release() -> None:
-    """Give back what earlier stages no longer use."""
-    gc.collect()
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _text(path: str) -> str:

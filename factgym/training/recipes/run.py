@@ -156,7 +156,7 @@ class _Training:
             folder = self.folder / "stages" / name
             if not (folder / FINISHED).is_file():
                 self.observer.step(f"stage {name}: {stage.steps} steps")
-                seconds = None if stage.control_of is None else facts[stage.control_of]["cpu_seconds"]
+                seconds = None if stage.control_of is None else facts[stage.control_of]["cpu_time"]
                 start = models[self.recipe.start_of(number)]
                 write_json(folder / FINISHED, self._run_stage(number, folder, start, seconds))
             facts.append(read_json(folder / FINISHED))
@@ -331,12 +331,12 @@ class _Training:
         if every and held_out is None:
             warnings.warn(f"{self.recipe.env} has no {VALIDATION} split to evaluate on", stacklevel=2)
 
-        lines = [line for line in read_metrics(self.folder) if line["stage"] == number and "cpu_seconds" in line]
-        clock = _StageClock(lines[-1]["cpu_seconds"] if lines else 0.0, limit)
+        lines = [line for line in read_metrics(self.folder) if line["stage"] == number and "cpu_time" in line]
+        clock = _StageClock(lines[-1]["cpu_time"] if lines else 0.0, limit)
 
         def log(step: int, metrics: dict[str, Any]) -> None:
             about = {"stage": number, "kind": stage.kind, "step": step, "total_step": self.offset + step}
-            self._add({**about, **metrics, "cpu_seconds": clock.seconds})
+            self._add({**about, **metrics, "cpu_time": clock.seconds})
 
         def on_note(text: str) -> None:
             self.observer.step(text)
@@ -361,7 +361,7 @@ class _Training:
         notes = list(dict.fromkeys(str(item.message) for item in ours))
         for note in notes:
             self.observer.step(f"warning: {note}")
-        return {"kind": stage.kind, **facts, "cpu_seconds": clock.seconds, "warnings": notes}
+        return {"kind": stage.kind, **facts, "cpu_time": clock.seconds, "warnings": notes}
 
     def _evaluate_model(self, model: str, name: str, number: int, step: int) -> None:
         """Evaluate a model on disk: on the test split, on the trained tasks, and at the start on the validation split."""
