@@ -21,6 +21,7 @@ NAMES = {
     "dense": "dense search over vectors on disk, exact and approximate, beside FAISS in memory",
     "retrieval-server": "the retrieval server under load, beside the index in a loop",
     "corver": "CorVer's sentence reward, stage by stage",
+    "train": 'training a model from nothing: the engine "small" beside TRL',
     "eve": "scoring a proposer rollout of EVE",
     "integrations": "the overhead of each integration in process",
     "vf-eval": "the whole command of verifiers",

@@ -153,6 +153,7 @@ SMALL = {
     "retrieval-server": "--passages 300 --clients 4 --seconds 0.2",
     "retrieval": "--passages 300 --queries 3 --processes 1 --no-memory",
     "corver": "--batches 1 --questions 2 --processes 1",
+    "train": "--model scratch:50k --tuning 8 --groups 2 --samples 2 --steps 1 --repeats 1",
 }
 """Options, after those of the line, that make a measurement short."""
 

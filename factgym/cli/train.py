@@ -42,9 +42,12 @@ def train_command(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run; default runs/train-NAME.")] = None,
     engine: Annotated[
-        str,
-        typer.Option(help="trl trains here; verl, skyrl, prime-rl: write the files of a run on a cluster, and stop."),
-    ] = "trl",
+        str | None,
+        typer.Option(
+            help="trl or small train here, by default the recipe's; verl, skyrl, prime-rl: write the files of a run on "
+            "a cluster, and stop."
+        ),
+    ] = None,
     tensorboard: sinks.TensorBoard = False,
     trackio: sinks.Trackio = False,
     wandb: sinks.WeightsAndBiases = False,
@@ -56,7 +59,8 @@ def train_command(
     from factgym.benchmarks.benchmark import folder_name
     from factgym.training.recipes.recipe import read_recipe, recipe_of, recipe_toml, with_changes
 
-    changes = options.parse_settings(None, model=model, seed=seed) | options.parse_settings(settings)
+    here = engine if engine in ("trl", "small") else None
+    changes = options.parse_settings(None, model=model, seed=seed, engine=here) | options.parse_settings(settings)
     console = Console(highlight=False)
     if recipe == "verifier":
         from factgym.training.verifier import VerifierTraining, train_verifier
@@ -74,7 +78,7 @@ def train_command(
     if dry_run:
         return
     name = Path(recipe).stem if is_file else f"{recipe}-{model}"
-    if engine != "trl":
+    if engine is not None and engine != here:
         from factgym.training.recipes.engines import skipped_stages, write_engine
 
         paths, start = write_engine(engine, resolved, out or Path("runs") / folder_name(f"{engine}-{name}"))
@@ -85,7 +89,7 @@ def train_command(
     from factgym.training.recipes.budget import keep_memory
     from factgym.training.recipes.run import Observer, train
 
-    _quiet()
+    quiet_libraries()
     keep_memory()
     requested = {"tensorboard": tensorboard, "trackio": trackio, "wandb": wandb}
     with (
@@ -105,7 +109,7 @@ def train_command(
     _print_result(console, result, folder)
 
 
-def _quiet() -> None:
+def quiet_libraries() -> None:
     """Progress bars and advice of the libraries off: the display has the terminal."""
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")  # TRL warns of the very argument that the integration uses
     try:

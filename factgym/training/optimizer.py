@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -86,3 +87,25 @@ def orthogonalised(matrix: torch.Tensor) -> torch.Tensor:
         gram = wide @ wide.T
         wide = torch.addmm(wide, torch.addmm(gram, gram, gram, beta=b, alpha=c), wide, beta=a)
     return (wide if matrix.shape[0] <= matrix.shape[1] else wide.T).to(matrix.dtype)
+
+
+def save_optimizer(optimizer: Any, path: Path) -> None:
+    """Write the moments of every parameter as safetensors, which holds no code."""
+    from safetensors.torch import save_file
+
+    state = optimizer.state_dict()["state"]
+    save_file({f"{index}.{name}": value.cpu() for index, row in state.items() for name, value in row.items()}, path)
+
+
+def load_optimizer(optimizer: Any, path: Path) -> None:
+    """Read the moments of the training before; a model without them begins anew."""
+    if not path.is_file():
+        return
+    from safetensors.torch import load_file
+
+    content = optimizer.state_dict()
+    rows: dict[int, dict[str, Any]] = {}
+    for key, value in load_file(path).items():
+        index, _, name = key.partition(".")
+        rows.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({**content, "state": rows})

@@ -73,6 +73,13 @@ def padded(sequences: Sequence[TokenSequence], pad: int, tokens: int) -> dict[st
     }
 
 
+def tasks_of_step(indices: Sequence[int], groups: int, seed: int, step: int) -> list[int]:
+    """The tasks of a step, from 0, of passes in an order of their own. No task is twice in a step of at most all tasks."""
+    number, part = divmod(step, max(1, len(indices) // groups))
+    order = random.Random(f"factgym tasks of a pass {seed} {number}").sample(list(indices), len(indices))
+    return [order[n % len(order)] for n in range(part * groups, (part + 1) * groups)]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupRollouts:
     """Groups of episodes for the steps of a stage; step *n* depends on the seed, n and the policy alone.
@@ -91,11 +98,7 @@ class GroupRollouts:
 
     def tasks(self, step: int) -> list[int]:
         """The tasks of a step, from 0. A step never has a task twice unless there are fewer than `groups`."""
-        number, part = divmod(step, max(1, len(self.indices) // self.groups))
-        order = random.Random(f"factgym tasks of a pass {self.seed} {number}").sample(
-            list(self.indices), len(self.indices)
-        )
-        return [order[n % len(order)] for n in range(part * self.groups, (part + 1) * self.groups)]
+        return tasks_of_step(self.indices, self.groups, self.seed, step)
 
     def play(self, loaded: Loaded, step: int) -> list[list[Episode]]:
         """Play the episodes of a step by a model in training; return them by group."""

@@ -74,12 +74,14 @@ class _Trl:
         """Train with the optimiser's state of the model before; save the model, that state and facts."""
         from transformers import PrinterCallback
 
+        from factgym.training.optimizer import load_optimizer, save_optimizer
+
         trainer.remove_callback(PrinterCallback)
         trainer.create_optimizer()
-        _load_optimizer(trainer.optimizer, Path(source) / self.optimizer_file)
+        load_optimizer(trainer.optimizer, Path(source) / self.optimizer_file)
         trainer.train()
         save_model(loaded, trainer.accelerator.unwrap_model(trainer.model), folder)
-        _save_optimizer(trainer.optimizer, folder / self.optimizer_file)
+        save_optimizer(trainer.optimizer, folder / self.optimizer_file)
         logged = {name: value for entry in trainer.state.log_history for name, value in entry.items()}
         names = ("loss", "grad_norm", "entropy", "mean_token_accuracy", "train_loss")
         numbers = {name: logged[name] for name in names if name in logged and math.isfinite(logged[name])}
@@ -231,25 +233,3 @@ class TuningTrainer(_Trl):
             )
             choose_optimizer(trainer, self.optimizer, self.learning_rate)
             return self._run(trainer, loaded, source, folder, {"lines": dataset.lines})
-
-
-def _save_optimizer(optimizer: Any, path: Path) -> None:
-    """Write the moments of every parameter as safetensors, which holds no code."""
-    from safetensors.torch import save_file
-
-    state = optimizer.state_dict()["state"]
-    save_file({f"{index}.{name}": value.cpu() for index, row in state.items() for name, value in row.items()}, path)
-
-
-def _load_optimizer(optimizer: Any, path: Path) -> None:
-    """Read the moments of the training before; a model without them begins anew."""
-    if not path.is_file():
-        return
-    from safetensors.torch import load_file
-
-    content = optimizer.state_dict()
-    rows: dict[int, dict[str, Any]] = {}
-    for key, value in load_file(path).items():
-        index, _, name = key.partition(".")
-        rows.setdefault(int(index), {})[name] = value
-    optimizer.load_state_dict({**content, "state": rows})

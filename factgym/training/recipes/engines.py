@@ -35,7 +35,7 @@ def write_engine(engine: str, recipe: Recipe, folder: Path) -> tuple[list[Path],
     for a folder that holds something else, and the errors of `TaskSets`.
     """
     if engine not in _WRITERS:
-        names = ["trl", *_WRITERS]
+        names = ["trl", "small", *_WRITERS]
         raise ConfigError(f"engine is one of {', '.join(names)}, not {engine!r:.40}.{did_you_mean(engine, names)}")
     tasks, stage = TaskSets(recipe), _grpo_stage(recipe, engine)
     if folder.exists() and any(folder.iterdir()) and not (folder / SCRIPT).is_file():

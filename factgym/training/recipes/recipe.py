@@ -203,8 +203,8 @@ class Recipe(Settings):
     """A training run.
 
     model: scratch:SIZE, hf:NAME or a folder. env: an environment. env_config: its settings. tasks_file: ids of the
-    tasks to train on, such as tasks.txt of `factgym filter`. seed: of every random choice. threads: of a CPU. stages:
-    in their order. lora: None trains all weights. allow_evaluation_split: train on a split that is made for evaluation.
+    tasks to train on, such as tasks.txt of `factgym filter`. engine: "trl", or "small" for models of scratch:SIZE on a
+    CPU, several times as fast. seed: of every random choice. threads: of a CPU. stages: in their order. lora: None trains all weights. allow_evaluation_split: train on a split that is made for evaluation.
 
     chat_template: "chatml", another of TRL's templates by name, or a file; None for the model's own, but that ChatML
     without tools gets a form that renders them where the environment has some. dtype: "auto" computes in bfloat16 where
@@ -220,6 +220,7 @@ class Recipe(Settings):
     env: str
     env_config: dict[str, Any] = Field(default_factory=dict)
     tasks_file: str | None = None
+    engine: Literal["trl", "small"] = "trl"
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     threads: AtLeastOne = 1
     allow_evaluation_split: bool = False
@@ -265,7 +266,33 @@ def recipe_of(values: Mapping[str, Any]) -> Recipe:
         raise ConfigError("stages are tables: write [[stages]] before the settings of each")
     if "stages" in values:
         values["stages"] = [_stage(number, stage) for number, stage in enumerate(stages)]
-    return Recipe.build("the recipe", values)
+    recipe = Recipe.build("the recipe", values)
+    if recipe.engine == "small":
+        _check_small(recipe)
+    return recipe
+
+
+_SMALL_TRL = ("bf16", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon", "lr_scheduler_kwargs")
+"""Arguments of TRL's that the engine "small" reads, but for bf16, which changes nothing there."""
+_SMALL_CHOICES = {"loss_type": ("dapo", "bnpo", "grpo", "dr_grpo"), "scale_rewards": ("group", "none")}
+
+
+def _check_small(recipe: Recipe) -> None:
+    """Raise ConfigError for what the engine "small" does not have."""
+    names = ("train_layers", "gradient_checkpointing")
+    absent = {"[lora]": recipe.lora is not None, "dtype 'bfloat16'": recipe.dtype == "bfloat16"}
+    absent |= {name: bool(getattr(recipe, name)) for name in names}
+    for stage in recipe.stages:
+        settings = {*_SMALL_TRL, *(_SMALL_CHOICES if isinstance(stage, GrpoStage) else ())}
+        absent["stages of kind 'dpo'"] = isinstance(stage, DpoStage)
+        absent["credit 'hrpo'"] = isinstance(stage, GrpoStage) and stage.credit == "hrpo"
+        absent["beta above 0"] = isinstance(stage, GrpoStage) and stage.beta > 0
+        absent |= {f"trl.{name}": name not in settings for name in sorted(stage.trl)}
+        if named := [name for name, used in absent.items() if used]:
+            raise ConfigError(f'engine = "small" has no {named[0]}: leave it out, or take engine = "trl"')
+        for name, accepted in _SMALL_CHOICES.items():
+            if (value := stage.trl.get(name, accepted[0])) not in accepted:
+                raise ConfigError(f'engine = "small": trl.{name} is one of {", ".join(accepted)}, not {value!r:.40}')
 
 
 def _table(value: Any, name: str) -> Mapping[str, Any]:

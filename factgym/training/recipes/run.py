@@ -66,7 +66,17 @@ from factgym.training.recipes.recipe import (
     recipe_of,
     recipe_toml,
 )
-from factgym.training.recipes.stages import MODEL, StageRun, last_checkpoint, load_model, run_stage, save_model
+from factgym.training.recipes.stages import (
+    MODEL,
+    Log,
+    StageRun,
+    StepEnd,
+    device_faults,
+    last_checkpoint,
+    load_model,
+    run_stage,
+    save_model,
+)
 from factgym.training.recipes.task_sets import TEST, TRAIN, VALIDATION, TaskSets
 from factgym.training.recipes.templates import starting_model
 
@@ -171,7 +181,7 @@ class _Training:
     def _initial_model(self) -> str:
         name, folder = self.recipe.model, self.folder / "start" / MODEL
         if not name.startswith(scratch.PREFIX):
-            kinds = [stage.kind for stage in self.recipe.stages]
+            kinds = [stage.kind for stage in self.recipe.stages if self.recipe.engine == "trl"]
             model = name.removeprefix("hf:")
             return starting_model(model, self.recipe.chat_template, self.tasks.env, kinds, folder)
         if self.recipe.chat_template is not None:
@@ -354,7 +364,7 @@ class _Training:
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
-            facts = run_stage(run, log, on_step_end, on_note)
+            facts = _run_engine(run, log, on_step_end, on_note)
         package = str(Path(factgym.__file__).parent)
         # Warnings of TRL's own categories, raised with our files as their origin, are about its experimental parts.
         ours = [item for item in caught if item.category is UserWarning and item.filename.startswith(package)]
@@ -509,3 +519,13 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
         except ValueError:
             continue
+
+
+def _run_engine(run: StageRun, log: Log, on_step_end: StepEnd, note: Callable[[str], None]) -> dict[str, Any]:
+    """Train a stage with the recipe's engine, and return facts about it."""
+    if run.recipe.engine == "trl":
+        return run_stage(run, log, on_step_end, note)
+    from factgym.training.recipes.small import run_small_stage
+
+    with device_faults(run.folder, "lower groups, samples, batch or max_completion"):
+        return run_small_stage(run, log, on_step_end)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from factgym.agents.local.loading import DType, Loaded, LocalSettings, load, pick_device
-from factgym.agents.runs.files import read_lines, write_json
+from factgym.agents.runs.files import read_json, read_lines, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
 from factgym.training.recipes.budget import MemoryShortageError, announce, device_rows, uses_bfloat16
@@ -59,6 +59,30 @@ class StageRun:
     folder: Path
     model: str
     data: Path | None = None
+
+
+@dataclass(slots=True)
+class SilentSteps:
+    """Ends a GRPO stage whose groups have no advantage. count: such steps in a row. stopped: the reason, once it ends."""
+
+    stage: Stage
+    count: int = 0
+    stopped: str | None = None
+
+    @classmethod
+    def of(cls, stage: Stage, checkpoint: tuple[Path, int] | None) -> SilentSteps:
+        """Go on with the count of a checkpoint."""
+        return cls(stage, read_json(checkpoint[0] / COMPLETE)["silent_steps"] if checkpoint else 0)
+
+    def add(self, step: int, share: float) -> None:
+        """Count a step, of whose groups this share has equal rewards."""
+        assert isinstance(self.stage, GrpoStage)
+        self.count = self.count + 1 if share >= self.stage.stop_share else 0
+        if self.count >= self.stage.stop_patience:
+            self.stopped = (
+                f"step {step}: for {self.count} steps at least {self.stage.stop_share:.0%} of the groups had equal "
+                "rewards, and so no advantage"
+            )
 
 
 def load_model(name: str, dtype: DType = "float32") -> Loaded:
@@ -105,7 +129,7 @@ def last_checkpoint(folder: Path) -> tuple[Path, int] | None:
 def run_stage(
     run: StageRun, log: Log, on_step_end: StepEnd, note: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any]:
-    """Train a stage from its last checkpoint, or from its beginning; save the model and return facts about the stage.
+    """Train a stage with TRL from its last checkpoint, or from its beginning; save the model and return facts about the stage.
 
     note: takes a line on memory and time. Raises ConfigError for settings that TRL refuses and for a full disk,
     MemoryShortageError when memory is short.
@@ -126,14 +150,14 @@ def run_stage(
         trainer.model.train()
         announce(trainer, run.recipe, run.stage, checkpoint[1] if checkpoint else 0, facts.get("tokens"), note)
         choose_optimizer(trainer, run.stage.optimizer, run.stage.learning_rate)
-        callback = _callback(trainer, run, loaded, log, on_step_end)
-        trainer.add_callback(callback)
+        silent = SilentSteps.of(run.stage, checkpoint)
+        trainer.add_callback(_callback(trainer, run, loaded, log, on_step_end, silent))
         trainer.train(resume_from_checkpoint=str(checkpoint[0]) if checkpoint else None)
         model = trainer.accelerator.unwrap_model(trainer.model)
         if run.recipe.lora is not None:
             model = model.merge_and_unload()
         save_model(loaded, model, run.folder / MODEL)
-    return {**facts, "steps": trainer.state.global_step, "stopped": callback.stopped}
+    return {**facts, "steps": trainer.state.global_step, "stopped": silent.stopped}
 
 
 def freeze_layers(model: Any, count: int) -> None:
@@ -186,7 +210,7 @@ def device_faults(folder: Path, advice: str) -> Iterator[None]:
         ) from error
 
 
-def _arguments(run: StageRun, rows: int, tokens: int, config: type[Any], **values: Any) -> Any:
+def config_of(run: StageRun, rows: int, tokens: int, config: type[Any], **values: Any) -> Any:
     """The configuration of a TRL trainer. rows: of one step. tokens: of the longest. Raises ConfigError for unknown or refused settings."""
     stage = run.stage
     device_batch = device_rows(run.recipe, stage, rows, tokens)
@@ -235,20 +259,25 @@ def trainer_arguments(folder: Path, device_batch: int, learning_rate: float, see
     }
 
 
-def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
-    """Return TRL's trainer of a supervised stage, with warnings where traces are cut or too long for the model."""
-    from trl import SFTConfig, SFTTrainer
-
-    stage = run.stage
-    assert isinstance(stage, SftStage | RwrStage)
+def chat_lines(run: StageRun) -> list[dict[str, Any]]:
+    """The lines of supervised tuning. Raises ConfigError for a file of other lines."""
     assert run.data is not None
     lines = list(read_lines(run.data))
     if any("messages" not in line for line in lines):
         raise ConfigError(f"{run.data} holds lines without messages: `factgym export RUN --to sft` writes such a file")
+    return lines
+
+
+def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    """Return TRL's trainer of a supervised stage, with warnings where traces are cut or too long for the model."""
+    from trl import SFTConfig, SFTTrainer
+
+    stage, lines = run.stage, chat_lines(run)
+    assert isinstance(stage, SftStage | RwrStage)
     max_length = stage.max_length if isinstance(stage, SftStage) else None
     marked = training_template(loaded.tokenizer, lines[0]["messages"], lines[0].get("tools") or ())
     tokens = min(_most_tokens(loaded, lines, "messages"), max_length or loaded.context)
-    arguments = _arguments(
+    arguments = config_of(
         run, stage.batch, tokens, SFTConfig, max_length=max_length, assistant_only_loss=True, shuffle_dataset=False
     )
     trainer = _build(SFTTrainer, run, loaded, arguments, table_of(lines, ("messages", "tools")), marked)
@@ -296,9 +325,34 @@ def _dpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     assert run.data is not None
     lines = list(read_lines(run.data))
     tokens = _most_tokens(loaded, lines, "prompt", "prompt", "chosen", "rejected")
-    arguments = _arguments(run, stage.batch, tokens, DPOConfig, beta=stage.beta, max_length=None)
+    arguments = config_of(run, stage.batch, tokens, DPOConfig, beta=stage.beta, max_length=None)
     rows = table_of(lines, ("prompt", "chosen", "rejected", "tools"))
     return _build(DPOTrainer, run, loaded, arguments, rows), {"pairs": len(lines)}
+
+
+def completion_limit(run: StageRun, loaded: Loaded) -> dict[str, int]:
+    """Return the oracle's tokens and the limit of a GRPO stage, with a warning where the model's context is too short."""
+    from factgym.integrations.trl import episode_tokens
+
+    stage = run.stage
+    assert isinstance(stage, GrpoStage)
+    length = episode_tokens(run.recipe.env, loaded.tokenizer, **dict(run.env_config))
+    limit = stage.max_completion or max(2 * length.completion, 64)
+    if length.prompt + limit > loaded.context:
+        warnings.warn(
+            f"prompts of {run.recipe.env} have up to {length.prompt} tokens with their tool schemas, and max_completion "
+            f"is {limit}: together more than the {loaded.context} of the model. Episodes that do not fit are cut off.",
+            stacklevel=2,
+        )
+    return {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
+
+
+def hides_messages(run: StageRun) -> bool:
+    """Whether the environment takes messages out of its policy's sight. Raises ConfigError for a credit of tokens there."""
+    hides = type(run.env).policy_prompt is not Env.policy_prompt
+    if hides and isinstance(run.stage, GrpoStage) and run.stage.credit != "scalar":
+        raise ConfigError(f"{run.recipe.env} takes messages out of its policy's sight: its credit is 'scalar'")
+    return hides
 
 
 def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
@@ -309,23 +363,17 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     stage = run.stage
     assert isinstance(stage, GrpoStage)
     env_id, config = run.recipe.env, dict(run.env_config)
-    length = integration.episode_tokens(env_id, loaded.tokenizer, **config)
-    limit = stage.max_completion or max(2 * length.completion, 64)
-    if length.prompt + limit > loaded.context:
-        warnings.warn(
-            f"prompts of {env_id} have up to {length.prompt} tokens with their tool schemas, and max_completion is "
-            f"{limit}: together more than the {loaded.context} of the model. Episodes that do not fit are cut off.",
-            stacklevel=2,
-        )
-    if type(run.env).policy_prompt is not Env.policy_prompt:
-        return _grpo_on_replies(run, stage, loaded, limit, length.prompt)
+    tokens = completion_limit(run, loaded)
+    limit = tokens["max_completion"]
+    if hides_messages(run):
+        return _grpo_on_replies(run, stage, loaded, limit, tokens["prompt"])
     rows, tools = stage.groups * stage.samples, bool(run.env.all_tools())
     if tools:
         add_call_reader(loaded.tokenizer)
-    arguments = _arguments(
+    arguments = config_of(
         run,
         rows,
-        length.prompt + limit,
+        tokens["prompt"] + limit,
         GRPOConfig,
         generation_batch_size=rows,
         num_generations=stage.samples,
@@ -336,8 +384,8 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     )
     base: Any = integration.StopWhenDone if stage.credit == "scalar" else integration.DenseCredit
     form: dict[str, Any] = {"limit_name": "max_completion"}
-    if stage.keep_episodes:
-        form["on_episodes"] = staticmethod(_stored(_step_store(run)))
+    if store := step_store(run):
+        form["on_episodes"] = staticmethod(_stored(store))
     form |= {} if stage.credit == "scalar" else {"credit": stage.credit, "dense_weight": stage.credit_weight}
     trainer = _build(
         type("Trainer", (base, GRPOTrainer), form),
@@ -349,13 +397,24 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
         environment_factory=integration.environment_factory(env_id, **config),
         reward_funcs=integration.reward_columns(env_id, **config),
     )
-    tokens = {"prompt": length.prompt, "completion": length.completion, "max_completion": limit}
     return trainer, {"tasks": len(run.indices), "tokens": tokens}
 
 
-def _step_store(run: StageRun) -> StepStore:
-    described = {"kind": "training", "model": run.model, "stage": run.stage.kind}
+def step_store(run: StageRun) -> StepStore | None:
+    """Where a GRPO stage stores its episodes; None where it keeps none."""
+    stage = run.stage
+    if not (isinstance(stage, GrpoStage) and stage.keep_episodes):
+        return None
+    described = {"kind": "training", "model": run.model, "stage": stage.kind}
     return StepStore(run.folder / EPISODES, run.env, described, run.recipe.seed)
+
+
+def trained_episodes(environments: Sequence[Any], advantages: Sequence[float]) -> list[tuple[Any, float]]:
+    """The records of the episodes that the environments of TRL's integration have just finished, with their advantages."""
+    return [
+        (trained_episode(env.session.env, [len(turn.ids) for turn in env.turns]), float(advantage))
+        for env, advantage in zip(environments, advantages, strict=True)
+    ]
 
 
 def _stored(store: StepStore) -> Callable[[int, Sequence[Any], Sequence[float]], None]:
@@ -363,11 +422,7 @@ def _stored(store: StepStore) -> Callable[[int, Sequence[Any], Sequence[float]],
     from accelerate.utils import gather_object
 
     def add(step: int, environments: Sequence[Any], advantages: Sequence[float]) -> None:
-        episodes = [
-            (trained_episode(env.session.env, [len(turn.ids) for turn in env.turns]), advantage)
-            for env, advantage in zip(environments, advantages, strict=True)
-        ]
-        episodes = gather_object(episodes)
+        episodes = gather_object(trained_episodes(environments, advantages))
         if int(os.environ.get("RANK", 0)) == 0:
             store.add(step + 1, episodes)
 
@@ -383,13 +438,11 @@ def _grpo_on_replies(
 
     from factgym.training.replies import GroupRollouts, ReplyTrainer
 
-    if stage.credit != "scalar":
-        raise ConfigError(f"{run.recipe.env} takes messages out of its policy's sight: its credit is 'scalar'")
     rows = stage.groups * stage.samples
     # So many batches that none has more than device_batch replies, however many turns the episodes take.
     turns = run.env.config.max_turns or 1
     device_batch = device_rows(run.recipe, stage, rows, prompt + limit)
-    arguments = _arguments(
+    arguments = config_of(
         run,
         rows,
         prompt + limit,
@@ -403,7 +456,7 @@ def _grpo_on_replies(
     rollouts = GroupRollouts(
         run.env, run.indices, stage.groups, stage.samples, run.recipe.seed, stage.temperature, limit
     )
-    form = {"rollouts": rollouts, "loaded": loaded, "store": _step_store(run) if stage.keep_episodes else None}
+    form = {"rollouts": rollouts, "loaded": loaded, "store": step_store(run)}
     trainer = _build(
         type("Trainer", (ReplyTrainer, GRPOTrainer), form),
         run,
@@ -482,8 +535,8 @@ def metrics_of(logs: Mapping[str, Any], total: str = "") -> dict[str, Any]:
     return {**metrics, **({"components": components} if components else {})}
 
 
-def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end: StepEnd) -> Any:
-    """Return the callback of a stage; steps without signal are counted over a resumption too."""
+def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end: StepEnd, silent: SilentSteps) -> Any:
+    """Return the callback of a stage."""
     from transformers import TrainerCallback
 
     from factgym.integrations.frameworks import class_name
@@ -493,34 +546,21 @@ def _callback(trainer: Any, run: StageRun, loaded: Loaded, log: Log, on_step_end
     class Callback(TrainerCallback):  # type: ignore[misc]
         """Passes metrics on, ends a stage without signal, and marks complete checkpoints."""
 
-        stopped: str | None = None
-        silent_steps = 0
-
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **rest: Any) -> None:
             if not logs or _SUMMARY_KEYS & set(logs):
                 return
             log(state.global_step, metrics_of(logs, class_name(run.recipe.env)))
             if isinstance(stage, GrpoStage) and "frac_reward_zero_std" in logs:
-                silent = logs["frac_reward_zero_std"] >= stage.stop_share
-                self.silent_steps = self.silent_steps + 1 if silent else 0
-                if self.silent_steps >= stage.stop_patience:
-                    self.stopped = (
-                        f"step {state.global_step}: for {self.silent_steps} steps at least {stage.stop_share:.0%} of "
-                        "the groups had equal rewards, and so no advantage"
-                    )
-                    control.should_training_stop = True
+                silent.add(state.global_step, logs["frac_reward_zero_std"])
+                control.should_training_stop |= silent.stopped is not None
 
         def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
             model = trainer.accelerator.unwrap_model(trainer.model)
             if reason := on_step_end(state.global_step, dataclasses.replace(loaded, model=model)):
-                self.stopped, control.should_training_stop = reason, True
+                silent.stopped, control.should_training_stop = reason, True
 
         def on_save(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-            write_json(folder / COMPLETE, {"step": state.global_step, "silent_steps": self.silent_steps})
+            write_json(folder / COMPLETE, {"step": state.global_step, "silent_steps": silent.count})
 
-    callback = Callback()
-    checkpoint = last_checkpoint(run.folder)
-    if checkpoint is not None:
-        callback.silent_steps = json.loads((checkpoint[0] / COMPLETE).read_bytes())["silent_steps"]
-    return callback
+    return Callback()
