@@ -155,6 +155,9 @@ def test_training_takes_the_train_split_and_refuses_evaluation_tasks(tmp_path: P
     assert sorted(sets.order) == list(range(20))
     trained = {str(sets.env.tasks[index].id) for index in sets.trained(5)}
     assert {task.id for task in sets.subset(5).tasks} == trained
+    assert sets.trained(None, 5) == sets.order[5:] and sets.trained(2, 5) == sets.order[5:7]
+    with pytest.raises(ConfigError, match="skip_tasks=20 leaves none of 20 tasks"):
+        tasks_of(env_config={"size": 20}, stages=[{"kind": "grpo", "skip_tasks": 20}])
     for split in ("validation", "test"):
         held_out = sets.held_out(split)
         assert held_out is not None

@@ -42,7 +42,8 @@ class StageSettings(Settings):
     evaluate_every: steps between two evaluations on the validation split; None for those of
     [evaluation]. trl: further arguments of the stage's TRL configuration. control_of: number of an earlier stage that
     this one is compared with: it begins with the same model, and ends when it has trained for as many CPU seconds, if
-    `steps` do not end it before. The stage after it goes on from the model before it.
+    `steps` do not end it before. The stage after it goes on from the model before it. skip_tasks: first tasks that are
+    left out, those of an earlier stage.
 
     filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
     group of equal rewards teaches nothing; "failures" those that it fails, in turn by label and by component of the
@@ -62,6 +63,7 @@ class StageSettings(Settings):
     evaluate_every: Count | None = None
     trl: dict[str, Any] = Field(default_factory=dict)
     control_of: Count | None = None
+    skip_tasks: Count = 0
     filter: Literal["none", "learning_zone", "failures"] = "none"
     filter_data: str | None = None
     filter_tasks: AtLeastOne | None = 200

@@ -206,7 +206,9 @@ class _Training:
         number = next((n for n, stage in stages if isinstance(stage, SftStage) and stage.filter == "none"), None)
         if number is not None:
             stage = self.recipe.stages[number]
-            path = self._sft_data(number, self.folder / "stages" / f"{number}-sft", self.tasks.trained(stage.tasks))
+            path = self._sft_data(
+                number, self.folder / "stages" / f"{number}-sft", self.tasks.trained(stage.tasks, stage.skip_tasks)
+            )
         else:
             path = self._traces(SftStage(), self.folder / "start", self.tasks.trained(_TOKENIZER_TASKS))
         yield from scratch.render_chats(islice(read_lines(path), _TOKENIZER_CHATS))
@@ -214,7 +216,7 @@ class _Training:
     def _chosen_tasks(self, stage: Stage, folder: Path, model: str) -> list[int]:
         """Indices of the tasks of a stage, chosen by its filter once and stored beside its data."""
         if stage.filter == "none":
-            return self.tasks.trained(stage.tasks)
+            return self.tasks.trained(stage.tasks, stage.skip_tasks)
         path = folder / TASKS
         if not path.is_file():
             write_bytes(path, "".join(f"{task}\n" for task in self._filtered(stage, folder, model)).encode())

@@ -114,23 +114,29 @@ def _intermediate(hidden: int) -> int:
     return (hidden * 14 // 5) // 16 * 16 or 16
 
 
-# Byte-level BPE over words: tokenizers for small models that are trained from nothing on the traces of a few tasks.
+# Byte-level BPE over phrases: tokenizers for small models that are trained from nothing on the traces of a few tasks.
 #
 # Instructions, tool schemas and the scaffolding of calls are the same in every episode, and are most of its text: what most
-# texts share becomes one token for each message, line or phrase. All else is made of small parts that mean the same wherever they
-# occur: words, digits, and names in two pieces. A policy that has to compare and to copy names and conditions sees them as
-# the same tokens in a statement and in a passage; a phrase with its condition as one token would hide what they share.
-# After "SuperBPE: Space Travel for Language Models" (tokens across spaces), for shared text alone.
+# texts share becomes one token for each message, line or phrase. All else is made of parts that mean the same wherever they
+# occur: phrases in lower case, digits, tags with their code apart, and names in two pieces. A policy that has to compare and
+# to copy names and values sees them as the same tokens in a statement and in a passage, whatever stands around them: the
+# blank before a name belongs to the phrase before it, and the end of a sentence to neither.
+# After "SuperBPE: Space Travel for Language Models" (tokens across spaces).
 
-_KEYS = r"""(?:[\s{}\[\],:]*"[a-z_ ]*"|[\s{}\[\],:]+")+[\s{}\[\],:]*"?"""
+_KEYS = r""""?(?:[\s{}\[\],:]*"[a-z_ ]*"|[\s{}\[\],:]+")+[\s{}\[\],:]*"?"""
+_MARKUP = r"""</?[a-z]+(?:\s[a-z]+="|\s)?|"\s[a-z]+=\""""
+"""A tag up to its first value or code, and the key of its next value."""
 _FORMS = "|".join(
     (
+        r"\p{Lu}\p{N}{1,2}",  # an id
         r"\p{Lu}\p{Ll}?",  # a name in two pieces: of three syllables there are few, of names there are many
         r"(?<=\p{Lu}\p{Ll})\p{Ll}+",
         r"\p{N}{1,2}",
-        r"\s?\p{Ll}+(?:\s(?=[\p{Lu}\p{N}]))?",  # a word; its blank before a name, which is the same after any word
+        _MARKUP,
+        r"\p{Ll}{2}(?=\p{Ll}{2}>|>)",  # the code of a tag
+        r"(?:\s?\p{Ll}+)+(?:\s(?=[\p{Lu}\p{N}]))?",  # a phrase; its blank before a name, which is the same after any
         r"\p{L}",  # letters without case
-        r"[^\p{L}\p{N}\s]+\s*",
+        r"[^\p{L}\p{N}\s<]+\s*|<",
         r"\s+",
     )
 )
@@ -138,7 +144,7 @@ _FORMS = "|".join(
 _CAPITALISED = re.compile(r"[A-Z][a-z]+")
 _WHOLE = re.compile(r".+", re.DOTALL)
 _LINES = re.compile(r"[^\n]+\n*")
-_PHRASES = re.compile(rf"{_KEYS}|[a-z\s,;:'()<>/=_-]+|.", re.DOTALL)
+_PHRASES = re.compile(rf"{_KEYS}|{_MARKUP}|[a-z\s,;:'()<>/=_-]+|.", re.DOTALL)
 """Keys, and phrases up to a capital, a digit, or the end of a sentence."""
 _SHARE, _MIN_LENGTH, _MAX_SHARED = 0.5, 5, 256
 _COMMON_SHARE, _MIN_COMMON = 0.005, 5

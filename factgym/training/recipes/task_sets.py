@@ -20,7 +20,7 @@ TRAIN, VALIDATION, TEST = "train", "validation", "test"
 class TaskSets:
     """Environments of a recipe on its splits, and the tasks to train on.
 
-    Raises ConfigError when the recipe would train on a split that is made for evaluation.
+    Raises ConfigError when the recipe would train on a split that is made for evaluation, or skips all tasks.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -41,6 +41,9 @@ class TaskSets:
         source = recipe.tasks_file
         every = None if source is None else [self._trained_index(task, source) for task in read_tasks(source)]
         self.order = task_order(len(self.env.tasks), None, recipe.seed) if every is None else every
+        skipped = max(stage.skip_tasks for stage in recipe.stages)
+        if skipped and skipped >= len(self.order):
+            raise ConfigError(f"skip_tasks={skipped} leaves none of {len(self.order)} tasks to train on: lower it")
 
     @property
     def _without_split(self) -> dict[str, Any]:
@@ -66,9 +69,9 @@ class TaskSets:
         for task in dict.fromkeys(tasks):
             self._trained_index(task, source)
 
-    def trained(self, count: int | None) -> list[int]:
-        """Indices of the first tasks to train on."""
-        return self.order[:count]
+    def trained(self, count: int | None, skip: int = 0) -> list[int]:
+        """Indices of the first tasks to train on, after those to skip."""
+        return self.order[skip:][:count]
 
     def subset(self, count: int | None) -> Env[Any]:
         """An environment of its own over the first tasks to train on."""
