@@ -108,21 +108,29 @@ def _reward(value: float | None) -> str:
 
 
 def training_rows(root: Path) -> Rows:
-    """What the recipes with stored results earn on test tasks, before and after each stage, with the paired difference."""
-    rows: Rows = [("recipe", "seeds", "untrained", "tuned on a teacher", "after GRPO", "GRPO − tuned, in pairs")]
+    """What the recipes with stored results earn on test tasks, before and after each stage, with paired differences."""
+    heads = (
+        "tuned on a teacher",
+        "after GRPO",
+        "GRPO − tuned, in pairs",
+        "GRPO − tuning for as long",
+        "honest baseline",
+    )
+    rows: Rows = [("recipe", "seeds", "untrained", *heads, "minutes")]
     for path in sorted((root / RESULTS).glob("*.json")):
         result = json.loads(path.read_text("utf-8"))
-        test, seeds = result["splits"]["test"], str(len(result.get("seeds", [0])))
+        test, minutes = result["splits"]["test"], result.get("minutes", [])
         reward = {name: _reward(score["reward"]) for name, score in test["scores"].items()}
-        tuned, trained = (next((name for name in reversed(reward) if kind in name), "") for kind in ("-sft", "-grpo"))
-        difference = ""
-        for row in test["differences"]:
-            if (row["before"], row["after"]) == (tuned, trained):
-                value, low, high = row["scores"]["reward"]
-                difference = f"{value:+.2f} [{low:.2f}, {high:.2f}]"
-        rows.append(
-            (f"`{path.stem}`", seeds, reward["start"], reward.get(tuned, ""), reward.get(trained, ""), difference)
-        )
+        order = list(reward)
+        trained = next((name for name in reversed(order) if "-grpo" in name), order[-1])
+        pairs = {row["before"]: row["scores"]["reward"] for row in test["differences"] if row["after"] == trained}
+        tuned = next((name for name in pairs if "-sft" in name), "")
+        control = next((name for name in pairs if order.index(name) > order.index(trained)), "")
+        differences = ["{:+.2f} [{:.2f}, {:.2f}]".format(*pairs[name]) if name else "" for name in (tuned, control)]
+        honest = _reward(test.get("references", {}).get("honest", {}).get("reward"))
+        spent = f"{min(minutes)}–{max(minutes)}" if minutes else ""
+        cells = (reward["start"], reward.get(tuned, ""), reward[trained] if trained != tuned else "", *differences)
+        rows.append((f"`{path.stem}`", str(len(result.get("seeds", [0]))), *cells, honest, spent))
     return rows
 
 

@@ -132,6 +132,9 @@ def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[
         if len(ends) == len(scores):
             rewards = [Estimate(row["reward"], row["low"], row["high"], row["tasks"]) for row in scores]
             error_bars(axes, ends, rewards, fmt="s", color=COLOURS[1], capsize=3, markersize=5, label="test tasks")
+        for number, (role, row) in enumerate(result["splits"].get(TEST, {}).get("references", {}).items(), 2):
+            label = role if role == row["agent"] else f"{role} baseline ({row['agent']})"
+            axes.axhline(row["reward"], color=COLOURS[number], linestyle=":", label=label)
         if len(ends) > 2 and all(stage_steps):
             stages, steps = list(range(len(ends))), [row["step"] for row in result["held_out"]]
             widths = make_interp_spline(ends, stages, k=1), make_interp_spline(stages, ends, k=1)
@@ -192,15 +195,16 @@ def _draw_curves(
 
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Reward and its components before and after each stage, and the difference of the last to the first in pairs with its
-    interval; the same for each stage and its control.
+    """Reward and its components before and after each stage, of the honest baseline and the teacher, and the difference of
+    the last stage to the first in pairs with its interval; the same for each stage and its control.
     """
     tables = []
     for split, values in result["splits"].items():
         scores, differences = values["scores"], values["differences"]
         tasks = next(iter(scores.values()))["tasks"]
         about = f"{split} ({tasks} tasks, {'held out' if split == TEST else 'trained on'})"
-        tables.append(_score_table(about, scores, differences[-1] if differences else None))
+        columns = {**scores, **values.get("references", {})}
+        tables.append(_score_table(about, columns, differences[-1] if differences else None))
         for pair in differences:
             if "start" != pair["before"] > pair["after"]:  # a control is made after what it is compared with
                 rows = {name: scores[name] for name in (pair["before"], pair["after"])}

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from factgym.agents.agent import Agent, agent_from_model
+from factgym.agents.agent import Agent, agent_from_model, agent_from_script
 from factgym.agents.local import LocalModel
 from factgym.agents.local.loading import Loaded
+from factgym.agents.resolve import scripted_agents
 from factgym.agents.rollout.engine import Limits
 from factgym.agents.rollout.jobs import Progress
 from factgym.agents.runs.collect import collect
@@ -24,6 +25,8 @@ from factgym.training.recipes.recipe import Evaluation
 
 SCORES = "scores.json"
 """Written last: an evaluation that has it is finished."""
+REFERENCES = ("honest", "teacher")
+"""Roles of the scripted agents that models are compared with."""
 
 
 def evaluate(
@@ -35,21 +38,46 @@ def evaluate(
     seed: int,
     on_start: Callable[[Progress], None] = lambda _: None,
 ) -> dict[str, Any]:
+    """Play episodes of a model, as `evaluate_agent`; the model is in evaluation mode meanwhile."""
+    options = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "batch_size": settings.batch}
+    with playing_agent(loaded, **options) as agent:
+        return evaluate_agent(agent, env, folder, tasks, settings, seed, on_start)
+
+
+def evaluate_agent(
+    agent: Agent,
+    env: Env[Any],
+    folder: Path,
+    tasks: int,
+    settings: Evaluation,
+    seed: int,
+    on_start: Callable[[Progress], None] = lambda _: None,
+) -> dict[str, Any]:
     """Play episodes of the first tasks in the seed's order and return their scores; a finished evaluation is read.
 
-    The model is in evaluation mode meanwhile. Every call with one seed plays the same tasks with the same seeds of the
-    samples, so that two models can be compared in pairs. The process's own random state is left alone. on_start:
-    gets the counters of the episodes.
+    Every call with one seed plays the same tasks with the same seeds of the samples, so that two agents can be compared
+    in pairs. The process's own random state is left alone. on_start: gets the counters of the episodes.
     """
     if (folder / SCORES).is_file():
         return read_json(folder / SCORES)
     fresh_folder(folder)
-    options = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "batch_size": settings.batch}
-    with playing_agent(loaded, **options) as agent:
-        limits = Limits(concurrency=settings.batch)
-        run = collect(env, agent, folder, n=tasks, k=settings.samples, seed=seed, limits=limits, on_start=on_start)
+    limits = Limits(concurrency=settings.batch)
+    run = collect(env, agent, folder, n=tasks, k=settings.samples, seed=seed, limits=limits, on_start=on_start)
     scores = scores_of(summarise(run.episodes(), bounds=run.reward_bounds))
     write_json(folder / SCORES, scores)
+    return scores
+
+
+def evaluate_references(
+    env_id: str, env: Env[Any], folder: Path, tasks: int, settings: Evaluation, seed: int
+) -> dict[str, Any]:
+    """Evaluate the environment's honest baseline and its teacher, where it has them; return their scores by role."""
+    scores: dict[str, Any] = {}
+    for role in REFERENCES:
+        for agent in (agent for agent in scripted_agents(env_id).values() if agent.role == role):
+            played = evaluate_agent(agent_from_script(agent), env, folder / role, tasks, settings, seed)
+            scores[role] = {"agent": agent.name, **played}
+            break
     return scores
 
 

@@ -127,19 +127,11 @@ def _scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _split(splits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Scores and paired differences of a split: means over the seeds, and each seed's."""
-    scores: dict[str, Any] = {}
-    for name, first in splits[0]["scores"].items():
-        rows = [split["scores"][name] for split in splits]
-        scores[name] = {
-            **{key: first[key] for key in ("tasks", "episodes")},
-            **_scores(rows),
-            "by_seed": [_rounded(row["reward"]) for row in rows],
-            "accuracy": _mean(row["accuracy"] for row in rows),
-            **{
-                table: {key: _mean(row[table].get(key) for row in rows) for key in first[table]}
-                for table in ("components", "recall")
-            },
-        }
+    tables = {
+        table: {name: _mean_scores([split[table][name] for split in splits]) for name in splits[0][table]}
+        for table in ("scores", "references")
+        if table in splits[0]
+    }
     differences = []
     for index, first in enumerate(splits[0]["differences"]):
         rows = [split["differences"][index]["scores"] for split in splits]
@@ -151,7 +143,22 @@ def _split(splits: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
                 "by_seed": [[_rounded(number) for number in row["reward"]] for row in rows],
             }
         )
-    return {"scores": scores, "differences": differences}
+    return {**tables, "differences": differences}
+
+
+def _mean_scores(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Scores of one model or agent: means over the seeds, and each seed's reward."""
+    first = rows[0]
+    return {
+        **{key: first[key] for key in ("agent", "tasks", "episodes") if key in first},
+        **_scores(rows),
+        "by_seed": [_rounded(row["reward"]) for row in rows],
+        "accuracy": _mean(row["accuracy"] for row in rows),
+        **{
+            table: {key: _mean(row[table].get(key) for row in rows) for key in first[table]}
+            for table in ("components", "recall")
+        },
+    }
 
 
 def _curve(results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -54,7 +54,7 @@ from factgym.core.paths import create_file
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.budget import duration
-from factgym.training.recipes.evaluation import SCORES, evaluate, paired_differences
+from factgym.training.recipes.evaluation import SCORES, evaluate, evaluate_references, paired_differences
 from factgym.training.recipes.recipe import (
     DpoStage,
     GrpoStage,
@@ -175,6 +175,11 @@ class _Training:
             self.progress.done = self.offset
             self._evaluate_model(model, name, number, facts[-1]["steps"])
         result = self._result(facts)
+        test, settings = self.tasks.held_out(TEST), self.recipe.evaluation
+        if test is not None and TEST in result["splits"]:
+            base, count = self.folder / EVALUATIONS / TEST, settings.test_tasks
+            references = evaluate_references(self.recipe.env, test, base, count, settings, self.recipe.seed)
+            result["splits"][TEST]["references"] = references
         write_json(self.folder / RESULT, result)
         return result
 
