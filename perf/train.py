@@ -13,15 +13,16 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from factgym.cli.train import quiet_libraries
+from factgym.core.errors import MissingExtraError
 from factgym.core.registry import make
 from factgym.training.recipes.recipe import Recipe, recipe_of
 from factgym.training.recipes.run import train
-from factgym.training.recipes.small import run_small_stage
 from factgym.training.recipes.stages import MODEL, StageRun, run_stage
 
 ENGINES = ("small", "trl")
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str]) -> Iterable[str]:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[1])
     options = parser.parse_args(arguments)
+    if find_spec("torch") is None or find_spec("trl") is None:
+        raise MissingExtraError("training", "train")
     warnings.simplefilter("ignore")  # of TRL's, on arguments that are right here
     quiet_libraries()
     return _measure(options)
@@ -97,6 +100,8 @@ def _seconds(recipe: Recipe, folder: Path, data: Path, clock: Any) -> list[float
     indices = list(range(getattr(stage, "tasks", None) or 1000))
     config = {"split": "train"}
     run = StageRun(recipe, stage, make(recipe.env, **config), config, indices, folder, recipe.model, data)
+    from factgym.training.recipes.small import run_small_stage
+
     start = run_small_stage if recipe.engine == "small" else run_stage
     start(run, lambda step, metrics: None, end_step)
     return [later - earlier for earlier, later in pairwise(ends)]

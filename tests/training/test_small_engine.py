@@ -113,8 +113,8 @@ def test_log_probabilities_and_gradients_are_those_of_transformers(base: Path, s
             entropy += float(torch.distributions.Categorical(logits=logits).entropy())
     loss.backward()
     sums = backward(SmallModel(ours), [rows[:1], rows[1:]], temperature)
-    assert sums["loss"] == pytest.approx(loss.item(), rel=1e-5)
-    assert sums["entropy"] == pytest.approx(entropy, rel=1e-5)
+    assert sums["loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert sums["entropy"] == pytest.approx(entropy, rel=1e-4)
     assert sums["tokens"] == count
     assert_equal_gradients(ours, expected)
 
@@ -133,7 +133,7 @@ def test_a_cache_gives_what_a_pass_without_it_gives(base: Path) -> None:
             for order in ([0, 1, 2, 3, 4, 5], [4, 1, 2, 5, 0, 3], [3, 0, 1], [1, 2]):
                 expected = [model(torch.tensor([texts[row]])).logits[0, -1] for row in cache.rows]
                 got = (hidden @ weights.head.T).log_softmax(-1)
-                torch.testing.assert_close(got, torch.stack(expected).log_softmax(-1), rtol=0, atol=1e-5)
+                torch.testing.assert_close(got, torch.stack(expected).log_softmax(-1), rtol=0, atol=1e-4)
                 cache.reorder(order)
                 chunks = [[numbers.randrange(400) for _ in range(numbers.randint(1, 7))] for _ in cache.rows]
                 for row, chunk in zip(cache.rows, chunks, strict=True):
@@ -241,14 +241,14 @@ def test_a_step_is_that_of_trls_trainer_on_the_same_episodes(
     loss = trainer._compute_loss(trainer.model, batch)
     loss.backward()
     logged = {name: values[-1] for name, values in trainer._metrics["train"].items() if values}
-    assert metrics["loss"] == pytest.approx(loss.item(), abs=1e-6)
+    assert metrics["loss"] == pytest.approx(loss.item(), abs=1e-5)
     assert metrics["reward_std"] > 0.01
     for theirs, name in (
         ("reward", "reward"), ("reward_std", "reward_std"), ("frac_reward_zero_std", "zero_signal"), ("entropy", "entropy"),
         ("completions/mean_length", "length"), ("completions/max_length", "length_max"),
         ("completions/clipped_ratio", "clipped"), ("factgym/turns", "turns"), ("factgym/truncated", "truncated"),
     ):  # fmt: skip
-        assert metrics[name] == pytest.approx(logged[theirs], rel=1e-4, abs=1e-6), name
+        assert metrics[name] == pytest.approx(logged[theirs], rel=1e-4, abs=1e-5), name
     for name, value in metrics["components"].items():
         assert value == pytest.approx(logged[f"rewards/{name}/mean"]), name
     assert_equal_gradients(ours.loaded.model, trainer.model)
@@ -277,9 +277,9 @@ def test_tuning_takes_the_rows_and_the_step_of_trls_trainer(base: Path, tmp_path
     loss = trainer.compute_loss(trainer.model.train(), batch, num_items_in_batch=(batch["labels"] != -100).sum())
     loss.backward()
     metrics = ours.step(0)
-    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-5)
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-4)
     logged = {name: values[-1] for name, values in trainer._metrics["train"].items()}
-    assert metrics["entropy"] == pytest.approx(logged["entropy"], rel=1e-5)
+    assert metrics["entropy"] == pytest.approx(logged["entropy"], rel=1e-4)
     assert metrics["token_accuracy"] == pytest.approx(logged["mean_token_accuracy"])
     assert_equal_gradients(ours.loaded.model, trainer.model)
 
