@@ -150,7 +150,7 @@ def check_factgym(line: str) -> None:
     """A shown `factgym …` line names options, environments, settings, agents, indexes and recipes that exist."""
     name, values = parsed(line)
     target = values.get("env") or values.get("recipe")
-    if name == "factgym train" and str(target).endswith(".toml"):
+    if str(target).endswith(".toml"):
         assert (ROOT / target).is_file(), line
     elif target is not None and (name, target) != ("factgym train", "verifier"):
         assert target in list_envs(), line

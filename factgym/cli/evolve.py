@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from factgym.cli.options import Concurrency, KeyValues, Resume, Seed, key_value, parse_settings
+from factgym.cli.options import Concurrency, KeyValues, OptionsRecipe, Resume, Seed, key_value, parse_settings
 from factgym.core.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ evolve_app = typer.Typer(
 
 @evolve_app.command("seva")
 def seva(
+    recipe: OptionsRecipe = None,
     agent: Annotated[
         str, typer.Option(help="The seed verifier: features, features:PATH, or an --agent of `factgym eval`.")
     ] = "features",
@@ -169,6 +170,7 @@ def _print_files(console: Console, table: Path, draw: Callable[[], str]) -> None
 
 @evolve_app.command("eve")
 def eve(
+    recipe: OptionsRecipe = None,
     passages: Annotated[
         str | None, typer.Option(metavar="PATH", help="File or folder of passages; default a generated world.")
     ] = None,

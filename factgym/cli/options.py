@@ -11,7 +11,7 @@ import typer
 from typer.models import ParameterInfo
 
 from factgym.core.env import Env
-from factgym.core.errors import ConfigError, FactgymError, PathError
+from factgym.core.errors import ConfigError, FactgymError, PathError, did_you_mean
 from factgym.core.paths import user_path
 from factgym.core.registry import make
 
@@ -140,3 +140,38 @@ def rollout_engine(
     if workers is not None:
         raise ConfigError("--workers starts processes on this machine; those of a cluster are set by --ray-workers")
     return on_ray(ray, agent, settings, workers=ray_workers, gpus_per_worker=gpus)
+
+
+def options_of_recipe(context: typer.Context, path: Path | None) -> Path | None:
+    """Take a command's options from a TOML file, as the callback of its argument RECIPE; options that are given win.
+
+    Keys are names of options; a table is for a repeatable KEY=VALUE, a list for commas. Raises ConfigError for a key
+    that is no option, DataError for a file that is no TOML.
+    """
+    if path is None:
+        return None
+    from factgym.training.recipes.recipe import read_recipe
+
+    names = {name for name in (parameter.name for parameter in context.command.params) if name and name != "recipe"}
+    options: dict[str, Any] = {}
+    for key, value in read_recipe(path).items():
+        if (name := key.replace("-", "_")) not in names:
+            raise ConfigError(f"{path}: {context.info_name} has no option {key!r:.80}.{did_you_mean(name, names)}")
+        if isinstance(value, dict):
+            value = [f"{setting}={json.dumps(each)}" for setting, each in value.items()]
+        elif isinstance(value, list):
+            value = ",".join(map(str, value))
+        options[name] = value
+    context.default_map = options
+    return path
+
+
+OptionsRecipe = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="RECIPE",
+        help="A TOML file of options, such as rounds = 3; an option that is given wins.",
+        is_eager=True,
+        callback=options_of_recipe,
+    ),
+]

@@ -46,6 +46,30 @@ def test_arms_side_by_side(tmp_path: Path) -> None:
     assert again[again.index("Macro-F1") :] == output[output.index("Macro-F1") :]
 
 
+def test_options_from_a_file_are_those_of_the_command_line(tmp_path: Path) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(
+        'size = 30\nmaterial = 50\nwarm-up = 30\nbudget = [8, 16]\narms = ["random", "weakness"]\nrounds = 2\nrules = false\n'
+        'out = "file"\n'
+    )
+    evolve("small.toml", "--rounds", "1")
+    options = ("--size", "30", "--material", "50", "--warm-up", "30", "--budget", "8,16", "--arms", "random,weakness")
+    evolve(*options, "--no-rules", "--rounds", "1", "--out", "line")
+    first, second = (json.loads((tmp_path / name / "rounds.json").read_text()) for name in ("file", "line"))
+    assert first == second
+    for text, message in (("roundz = 3", "seva has no option 'roundz'. Did you mean 'rounds'"), ("a", "no valid TOML")):
+        recipe.write_text(text)
+        with pytest.raises(FactgymError, match=message):
+            evolve("small.toml")
+
+
+def test_settings_of_a_file_are_those_of_a_repeated_option(tmp_path: Path) -> None:
+    recipe = tmp_path / "r.toml"
+    recipe.write_text('agent = "nli"\nagent_set = { temperature = 0.5, top_p = "x" }\n')
+    with pytest.raises(FactgymError, match=r"takes no settings \(temperature, top_p\)"):
+        evolve("r.toml")
+
+
 def test_one_control_alone(tmp_path: Path) -> None:
     output = evolve(*SMALL, "--probes", "random", "--out", "out")
     assert "\nrandom 2 " in output
