@@ -227,8 +227,8 @@ def backward(model: SmallModel, batches: Iterable[Sequence[TokenRow]], temperatu
 
     The sums: "loss", "entropy", "correct" (tokens that were the likeliest) and "tokens".
 
-    batches: rows that are computed together; what they share before their first trained token is computed once. The
-    first two tokens of a row are not trained. temperature: divides the logits.
+    batches: rows that are computed together; what they share before their first trained token is computed once. They
+    begin with the same token, and the first two tokens of a row are not trained. temperature: divides the logits.
     """
     sums: dict[str, float] = defaultdict(float)
     for rows in batches:

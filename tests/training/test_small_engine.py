@@ -284,6 +284,56 @@ def test_tuning_takes_the_rows_and_the_step_of_trls_trainer(base: Path, tmp_path
     assert_equal_gradients(ours.loaded.model, trainer.model)
 
 
+PASSAGES = [f"The {thing} of Zarendel is {name}. It was built in {1700 + 7 * number}."
+            for number, (thing, name) in enumerate((t, n) for t in ("mill", "inn", "ferry") for n in ("Bulo", "Nusen"))]  # fmt: skip
+
+
+def passages_file(folder: Path) -> Path:
+    path = folder / "passages.jsonl"
+    lines = [{"id": str(number), "text": text} for number, text in enumerate(PASSAGES)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    return path
+
+
+def test_language_modelling_has_the_loss_and_gradients_of_transformers(base: Path, tmp_path: Path) -> None:
+    data = passages_file(tmp_path)
+    stage = {"kind": "lm", "data": str(data), "max_length": 24, "steps": 2, "batch": 3, "warmup_steps": 0}
+    options = recipe(stages=[stage], model=str(base))
+    run = stages.StageRun(options, options.stages[0], factgym.make(ENV), {}, [], tmp_path, str(base), data)
+    steps = small._SftSteps(run, stages.load_model(str(base)))
+    end = steps.tokenizer.eos_token
+    assert steps.tokenizer.decode([token for row in steps.lines for token in row[1:]]) == "".join(
+        text + end for text in PASSAGES
+    )
+    expected, loss, count = reference(base), torch.zeros(()), 0
+    for ids in steps.step_lines(0):
+        loss = loss - logprobs(expected, ids)[1:].sum()
+        count += len(ids) - 2
+    (loss / count).backward()
+    assert steps.step(0)["loss"] == pytest.approx(loss.item() / count, rel=1e-4)
+    assert_equal_gradients(steps.loaded.model, expected)
+
+
+@pytest.mark.parametrize("engine", ["small", "trl"])
+def test_a_model_from_nothing_reads_before_it_is_tuned(engine: str, tmp_path: Path) -> None:
+    data = passages_file(tmp_path)
+    reading = {**SFT, "kind": "lm", "data": str(data), "max_length": 32}
+    del reading["tasks"]
+    options = recipe(engine=engine, stages=[reading, SFT], evaluation={**EVALUATION, "every": 0})
+    result = train(options, tmp_path / "run")
+    assert list(result["splits"]["test"]["scores"]) == ["start", "0-lm", "1-sft"]
+    steps = [line for line in read_metrics(tmp_path / "run") if line["kind"] == "lm" and "evaluation" not in line]
+    assert steps[3]["loss"] < steps[0]["loss"]
+
+
+def test_a_tokenizer_from_nothing_knows_the_words_of_passages() -> None:
+    chats = [f"<|im_start|>user\nIs {name} a mill?<|im_end|>\n" for name in ("Bulo", "Nusen")] * 20
+    without, with_passages = (scratch.make_tokenizer(iter(chats), 700, more) for more in ((), PASSAGES))
+    assert len(with_passages.encode("Zarendel")) < len(without.encode("Zarendel"))
+    assert with_passages.encode(chats[0])[:1] == with_passages.encode("<|im_start|>")
+    assert with_passages.decode(with_passages.encode(PASSAGES[0])) == PASSAGES[0]
+
+
 def test_every_line_is_in_a_pass_once(base: Path, tmp_path: Path) -> None:
     data = tmp_path / "lines.jsonl"
     lines = [{"messages": [{"role": "user", "content": str(number)}]} for number in range(10)]
@@ -405,6 +455,7 @@ def test_a_stage_without_signal_ends(base: Path, tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"engine": "smal"}, "engine"),
+        ({"stages": [{"kind": "lm"}]}, "data"),
         ({"stages": [{"kind": "dpo"}]}, "engine = \"small\" has no stages of kind 'dpo'"),
         ({"stages.1.beta": 0.1}, 'engine = "small" has no beta above 0'),
         ({"stages.1.credit": "hrpo"}, "engine = \"small\" has no credit 'hrpo'"),

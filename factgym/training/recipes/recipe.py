@@ -168,8 +168,24 @@ class RwrStage(SampledStage):
     lines: AtLeastOne = 1000
 
 
-Stage = SftStage | GrpoStage | DpoStage | RwrStage
-STAGES: Mapping[str, type[Stage]] = {"sft": SftStage, "grpo": GrpoStage, "dpo": DpoStage, "rwr": RwrStage}
+class LmStage(StageSettings):
+    """Language modelling: the next token of plain text, before a model is tuned on chats.
+
+    data: passages, a file or folder as `factgym corpus build` takes them; whether they hold what an evaluation asks is
+    not checked. batch: rows a step. max_length: tokens of a row, for which passages are joined and cut.
+    """
+
+    kind: Literal["lm"] = "lm"
+    data: str
+    tasks: None = None
+    batch: AtLeastOne = 16
+    max_length: Annotated[int, Field(ge=8)] = 256
+
+
+Stage = SftStage | GrpoStage | DpoStage | RwrStage | LmStage
+STAGES: Mapping[str, type[Stage]] = {
+    stage.model_fields["kind"].default: stage for stage in (SftStage, GrpoStage, DpoStage, RwrStage, LmStage)
+}
 
 
 class Lora(Settings):

@@ -51,6 +51,7 @@ from factgym.agents.runs.read import read_run
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.paths import create_file
+from factgym.corpora.build import read_passages
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.budget import duration
@@ -58,6 +59,7 @@ from factgym.training.recipes.evaluation import SCORES, evaluate, evaluate_refer
 from factgym.training.recipes.recipe import (
     DpoStage,
     GrpoStage,
+    LmStage,
     Recipe,
     RwrStage,
     SftStage,
@@ -195,7 +197,7 @@ class _Training:
         if not folder.is_dir():
             self.observer.step("a tokenizer and a model from nothing")
             _, vocabulary = scratch.shape_of(weights)
-            tokenizer = scratch.make_tokenizer(self._texts(), vocabulary)
+            tokenizer = scratch.make_tokenizer(self._texts(), vocabulary, self._plain_texts())
             made = scratch.make_model(tokenizer, weights, self.recipe.seed)
             ends = frozenset({tokenizer.eos_token_id})
             loaded = Loaded(
@@ -204,6 +206,12 @@ class _Training:
             folder.parent.mkdir(parents=True, exist_ok=True)
             save_model(loaded, made, folder)
         return str(folder)
+
+    def _plain_texts(self) -> Iterator[str]:
+        """The passages of stages of language modelling."""
+        for stage in self.recipe.stages:
+            if isinstance(stage, LmStage):
+                yield from (passage.text for passage in read_passages(stage.data))
 
     def _texts(self) -> Iterator[str]:
         """The chats of the first supervised stage's data, else of the teacher's episodes, as the template writes them."""
@@ -260,6 +268,17 @@ class _Training:
         self.observer.step(f"{samples} episodes of each of {len(env.tasks)} tasks by the current model")
         agent = find_agent(f"hf:{model}", self.recipe.env, {**options, "batch_size": settings.batch})
         collect(env, agent, folder, n=len(env.tasks), k=samples, seed=self.recipe.seed, resume=True)
+
+    def _data(self, number: int, folder: Path, model: str, indices: Sequence[int]) -> Path | None:
+        """The file that a stage learns from; None where it plays."""
+        stage = self.recipe.stages[number]
+        if isinstance(stage, GrpoStage):
+            return None
+        if isinstance(stage, LmStage):
+            return Path(stage.data)
+        if isinstance(stage, SftStage):
+            return self._sft_data(number, folder, indices)
+        return self._sampled_data(stage, folder, model, indices)
 
     def _sft_data(self, number: int, folder: Path, indices: Sequence[int]) -> Path:
         """The chat lines of a supervised stage: made, exported from a run, or a file as it is."""
@@ -337,11 +356,8 @@ class _Training:
         limit: CPU seconds after which it ends; those of evaluations do not count.
         """
         stage = self.recipe.stages[number]
-        data, indices = None, self._chosen_tasks(stage, folder, model)
-        if isinstance(stage, SftStage):
-            data = self._sft_data(number, folder, indices)
-        elif not isinstance(stage, GrpoStage):
-            data = self._sampled_data(stage, folder, model, indices)
+        indices = self._chosen_tasks(stage, folder, model)
+        data = self._data(number, folder, model, indices)
         run = StageRun(self.recipe, stage, self.tasks.env, self.tasks.env_config, indices, folder, model, data)
         settings, held_out = self.recipe.evaluation, self.tasks.held_out(VALIDATION)
         every = settings.every if stage.evaluate_every is None else stage.evaluate_every

@@ -54,10 +54,9 @@ def render_chats(lines: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         yield renderer.apply_chat_template(line["messages"], tools=line.get("tools"), tokenize=False)
 
 
-def make_tokenizer(texts: Iterable[str], vocabulary: int) -> Any:
-    """Train byte-level BPE over phrases on texts; the result has Qwen3's chat template and its tokens."""
-
-    return _with_template(phrase_tokenizer(texts, vocabulary, special=_SPECIAL, tags=_TAGS))
+def make_tokenizer(chats: Iterable[str], vocabulary: int, passages: Iterable[str] = ()) -> Any:
+    """Train byte-level BPE over phrases on chats and passages; the result has Qwen3's chat template and its tokens."""
+    return _with_template(phrase_tokenizer(chats, vocabulary, special=_SPECIAL, tags=_TAGS, more=passages))
 
 
 def _with_template(core: Any) -> Any:
@@ -152,11 +151,16 @@ _COMMON_SHARE, _MIN_COMMON = 0.005, 5
 
 
 def phrase_tokenizer(
-    texts: Iterable[str], entries: int = 2048, *, special: Sequence[str] = (), tags: Sequence[str] = ()
+    texts: Iterable[str],
+    entries: int = 2048,
+    *,
+    special: Sequence[str] = (),
+    tags: Sequence[str] = (),
+    more: Iterable[str] = (),
 ) -> Any:
     """Train byte-level BPE on texts; returns a `tokenizers.Tokenizer` of at most `entries` tokens.
 
-    Any text is encoded without loss. special, tags: tokens of a chat template, of which no other token has a part;
+    Any text is encoded without loss. more: texts that do not count for what texts share. special, tags: tokens of a chat template, of which no other token has a part;
     special ones are left out of decoded text, tags are not.
     """
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -166,6 +170,7 @@ def phrase_tokenizer(
     for unit in (_WHOLE, _LINES, _PHRASES):
         shared += _shared(parts, unit)
         parts = _split(parts, shared)
+    parts += _split([[text] for text in more], (*special, *tags, *shared))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [

@@ -28,7 +28,7 @@ from factgym.integrations.trl.environment import FactEnvironment, environment_fa
 from factgym.rewards.advantages import group_advantages
 from factgym.training.optimizer import MuonAdamW, load_optimizer, save_optimizer
 from factgym.training.recipes import stages
-from factgym.training.recipes.recipe import GrpoStage, RwrStage, SftStage
+from factgym.training.recipes.recipe import GrpoStage, LmStage, RwrStage, SftStage
 from factgym.training.replies import tasks_of_step
 from factgym.training.small_model import Cache, SmallModel, TokenRow, Weights, backward, sampler
 
@@ -104,18 +104,19 @@ class _Steps:
 
 
 class _SftSteps(_Steps):
-    """Supervised tuning on chat lines, in an order that is drawn anew for each pass."""
+    """Supervised tuning on chat lines, or on rows of plain text, in an order that is drawn anew for each pass."""
 
     def __init__(self, run: stages.StageRun, loaded: Loaded) -> None:
         from trl import SFTConfig
         from trl.chat_template_utils import get_training_chat_template
 
         super().__init__(run, loaded)
-        stage = run.stage
-        assert isinstance(stage, SftStage | RwrStage)
-        self.lines, self.template = stages.chat_lines(run), get_training_chat_template(self.tokenizer)
-        self.batch, self.max_length = stage.batch, stage.max_length if isinstance(stage, SftStage) else None
-        self.config, self.facts = stages.config_of(run, stage.batch, 1, SFTConfig), {"traces": len(self.lines)}
+        stage, self.template = run.stage, get_training_chat_template(self.tokenizer)
+        assert isinstance(stage, SftStage | RwrStage | LmStage)
+        self.batch, self.max_length = stage.batch, None if isinstance(stage, RwrStage) else stage.max_length
+        self.config = stages.config_of(run, stage.batch, 1, SFTConfig)
+        self.lines: list[Any] = stages.text_rows(run, loaded) if isinstance(stage, LmStage) else stages.chat_lines(run)
+        self.facts = {"traces": len(self.lines)}
 
     def step(self, step: int) -> dict[str, Any]:
         encoded = [self.encode(line) for line in self.step_lines(step)]
@@ -127,15 +128,17 @@ class _SftSteps(_Steps):
         means = {"entropy": sums["entropy"] / count, "token_accuracy": sums["correct"] / count}
         return {"loss": sums["loss"], **means, "tokens": sum(len(ids) for ids, _ in encoded)}
 
-    def step_lines(self, step: int) -> list[dict[str, Any]]:
+    def step_lines(self, step: int) -> list[Any]:
         """The lines of a step, from 0."""
         size, first = len(self.lines), step * self.batch
         passes = range(first // size, (first + self.batch - 1) // size + 1)
         draws = [random.Random(f"factgym lines of a pass {self.run.recipe.seed} {number}") for number in passes]
         return [line for draw in draws for line in draw.sample(self.lines, size)][first % size :][: self.batch]
 
-    def encode(self, line: Mapping[str, Any]) -> tuple[list[int], list[bool]]:
-        """Token ids of a line, and which of them the policy wrote."""
+    def encode(self, line: Mapping[str, Any] | list[int]) -> tuple[list[int], list[bool]]:
+        """Token ids of a line, and which of them are trained: those that the policy wrote; of plain text all but two."""
+        if isinstance(line, list):
+            return line, [index > 1 for index in range(len(line))]
         options = {"return_dict": True, "return_assistant_tokens_mask": True, "chat_template": self.template}
         encoded = self.tokenizer.apply_chat_template(line["messages"], tools=line.get("tools"), **options)
         return encoded["input_ids"][: self.max_length], [*map(bool, encoded["assistant_masks"])][: self.max_length]
@@ -183,8 +186,7 @@ class _GrpoSteps(_Steps):
         slot = environment_factory(run.recipe.env, **run.env_config)
         self.slots, self.tools = [slot() for _ in range(self.size)], list(slot._schemas) or None
         self._dummy = [{"role": role, "content": "dummy"} for role in ("user", "assistant")]
-        written = self.tokenizer.apply_chat_template(self._dummy, tokenize=False)
-        self._ends = written.count(self.tokenizer.eos_token)
+        self._ends = self.tokenizer.apply_chat_template(self._dummy, tokenize=False).count(self.tokenizer.eos_token)
         self._cache = Cache(self.model)
 
     def step(self, step: int) -> dict[str, Any]:
@@ -268,8 +270,7 @@ class _GrpoSteps(_Steps):
     def _encode(self, messages: Sequence[Any], tools: Any = None, ends: int = 0) -> list[int]:
         """Messages as the template writes them with the head of the next one, behind so many ends of messages."""
         text = self.tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
-        behind = text.split(self.tokenizer.eos_token, ends)[-1]
-        return list(self.tokenizer(behind, add_special_tokens=False)["input_ids"])
+        return list(self.tokenizer(text.split(self.tokenizer.eos_token, ends)[-1])["input_ids"])
 
     def advantages(self, rollouts: Sequence[Rollout], rewards: Floats, outcomes: Floats) -> list[Any]:
         """The advantage of each rollout within its group, or those of the tokens after its prompt."""
@@ -278,9 +279,8 @@ class _GrpoSteps(_Steps):
         rows = []
         for index, rollout in enumerate(rollouts):
             slot, mask = rollout.slot, np.array(rollout.trained[rollout.start :])
-            spread = token_credit(slot.session, slot.turns, mask, self.tokenizer)
-            numbers = rewards[index], outcomes[index], index // self.stage.samples
-            rows.append(Row(spread.credit, spread.returns, mask, *numbers))
+            spread, group = token_credit(slot.session, slot.turns, mask, self.tokenizer), index // self.stage.samples
+            rows.append(Row(spread.credit, spread.returns, mask, rewards[index], outcomes[index], group))
         return token_advantages(rows, self.stage.credit, self.stage.credit_weight, self.scales)
 
     def token_rows(self, rollouts: Sequence[Rollout], advantages: Sequence[Any]) -> list[TokenRow]:

@@ -21,8 +21,9 @@ from factgym.agents.local.loading import DType, Loaded, LocalSettings, load, pic
 from factgym.agents.runs.files import read_json, read_lines, write_json
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, FactgymError, did_you_mean
+from factgym.corpora.build import read_passages
 from factgym.training.recipes.budget import MemoryShortageError, announce, device_rows, uses_bfloat16
-from factgym.training.recipes.recipe import DpoStage, GrpoStage, Recipe, RwrStage, SftStage, Stage
+from factgym.training.recipes.recipe import DpoStage, GrpoStage, LmStage, Recipe, RwrStage, SftStage, Stage
 from factgym.training.recipes.templates import (
     CHATML,
     add_call_reader,
@@ -297,6 +298,26 @@ def _sft(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     return trainer, {"traces": len(lines), "longest_trace": longest}
 
 
+def text_rows(run: StageRun, loaded: Loaded) -> list[list[int]]:
+    """Token ids of rows of plain text: passages one after the other, each with an end token; one begins every row."""
+    stage, tokenizer = run.stage, loaded.tokenizer
+    assert isinstance(stage, LmStage)
+    end, size = tokenizer.eos_token_id, stage.max_length - 1
+    ids = [token for passage in read_passages(stage.data) for token in (*tokenizer(passage.text)["input_ids"], end)]
+    return [[end, *ids[start : start + size]] for start in range(0, len(ids), size)]
+
+
+def _lm(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    stage, rows = run.stage, text_rows(run, loaded)
+    assert isinstance(stage, LmStage)
+    arguments = config_of(run, stage.batch, stage.max_length, SFTConfig, max_length=stage.max_length)
+    table = Dataset.from_list([{"input_ids": ids} for ids in rows])
+    return _build(SFTTrainer, run, loaded, arguments, table), {"traces": len(rows)}
+
+
 def table_of(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Any:
     """The data set of chat lines, with the columns that any line has.
 
@@ -468,7 +489,7 @@ def _grpo_on_replies(
     return trainer, {"tasks": len(run.indices), "tokens": {"prompt": prompt, "reply": limit}}
 
 
-_TRAINERS = {"sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
+_TRAINERS = {"lm": _lm, "sft": _sft, "rwr": _sft, "dpo": _dpo, "grpo": _grpo}
 
 
 def _build(
