@@ -30,21 +30,6 @@ REFERENCES = ("honest", "teacher")
 
 
 def evaluate(
-    loaded: Loaded,
-    env: Env[Any],
-    folder: Path,
-    tasks: int,
-    settings: Evaluation,
-    seed: int,
-    on_start: Callable[[Progress], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Play episodes of a model, as `evaluate_agent`; the model is in evaluation mode meanwhile."""
-    options = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "batch_size": settings.batch}
-    with playing_agent(loaded, **options) as agent:
-        return evaluate_agent(agent, env, folder, tasks, settings, seed, on_start)
-
-
-def evaluate_agent(
     agent: Agent,
     env: Env[Any],
     folder: Path,
@@ -75,7 +60,7 @@ def evaluate_references(
     scores: dict[str, Any] = {}
     for role in REFERENCES:
         for agent in (agent for agent in scripted_agents(env_id).values() if agent.role == role):
-            played = evaluate_agent(agent_from_script(agent), env, folder / role, tasks, settings, seed)
+            played = evaluate(agent_from_script(agent), env, folder / role, tasks, settings, seed)
             scores[role] = {"agent": agent.name, **played}
             break
     return scores

@@ -55,7 +55,7 @@ from factgym.corpora.build import read_passages
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.budget import duration
-from factgym.training.recipes.evaluation import SCORES, evaluate, evaluate_references, paired_differences
+from factgym.training.recipes.evaluation import SCORES, evaluate, evaluate_references, paired_differences, playing_agent
 from factgym.training.recipes.recipe import (
     DpoStage,
     GrpoStage,
@@ -423,10 +423,11 @@ class _Training:
         self.progress.label = f"evaluation on {split}"
         folder = self.folder / EVALUATIONS / split / name
         finished = (folder / SCORES).is_file()
+        settings, seed = self.recipe.evaluation, self.recipe.seed
+        sampling = {"temperature": settings.temperature, "max_tokens": settings.max_tokens}
         try:
-            scores = evaluate(
-                loaded, env, folder, tasks, self.recipe.evaluation, self.recipe.seed, self._watch_episodes
-            )
+            with playing_agent(loaded, **sampling, batch_size=settings.batch) as agent:
+                scores = evaluate(agent, env, folder, tasks, settings, seed, self._watch_episodes)
         finally:
             self.progress.episodes = None
         logged = {(line.get("evaluation"), line.get("name")) for line in read_metrics(self.folder)}
