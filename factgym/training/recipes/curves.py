@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -116,34 +116,50 @@ def _charts(lines: Sequence[Mapping[str, Any]], recipe: Recipe) -> list[Part]:
 def held_out_chart(title: str, result: Mapping[str, Any], stage_steps: Sequence[int] = ()) -> str:
     """Return SVG text: held-out reward by step with its interval, and test reward before the first stage and after each.
 
-    Every stage is as wide as the others, as thirty steps of GRPO may follow 1,800 of tuning.
+    Every stage is as wide as the others, as thirty steps of GRPO may follow 1,800 of tuning. Controls, the honest baseline
+    and the teacher are lines.
 
     result: that of a training run, whose digest is the file's description. stage_steps: steps of its stages. Raises
     MissingExtraError without Matplotlib.
     """
+    test = result["splits"].get(TEST, {"scores": {}, "differences": []})
+    scores, controls = list(test["scores"].items()), set(_controls(test))
+    if len(stage_steps) + 1 == len(scores):
+        stage_steps = [steps for steps, (name, _) in zip(stage_steps, scores[1:], strict=True) if name not in controls]
     ends = list(accumulate(stage_steps, initial=0))
-    scores = list(result["splits"].get(TEST, {}).get("scores", {}).values())
+    levels = {f"{name}, the control": row["reward"] for name, row in scores if name in controls}
+    for role, row in test.get("references", {}).items():
+        levels[role if role == row["agent"] else f"{role} baseline ({row['agent']})"] = row["reward"]
 
     from scipy.interpolate import make_interp_spline
 
     def draw(axes: Axes) -> None:
         lines = [{**row, "total_step": row["step"]} for row in result["held_out"]]
         _draw_curves(axes, {}, ends[1:-1], lines, label="validation tasks")
-        if len(ends) == len(scores):
-            rewards = [Estimate(row["reward"], row["low"], row["high"], row["tasks"]) for row in scores]
+        rows = [row for name, row in scores if name not in controls]
+        if len(ends) == len(rows):
+            rewards = [Estimate(row["reward"], row["low"], row["high"], row["tasks"]) for row in rows]
             error_bars(axes, ends, rewards, fmt="s", color=COLOURS[1], capsize=3, markersize=5, label="test tasks")
-        for number, (role, row) in enumerate(result["splits"].get(TEST, {}).get("references", {}).items(), 2):
-            label = role if role == row["agent"] else f"{role} baseline ({row['agent']})"
-            axes.axhline(row["reward"], color=COLOURS[number], linestyle=":", label=label)
+        for number, (label, reward) in enumerate(levels.items(), 2):
+            axes.axhline(reward, color=COLOURS[number], linestyle=":", label=label)
         if len(ends) > 2 and all(stage_steps):
             stages, steps = list(range(len(ends))), [row["step"] for row in result["held_out"]]
             widths = make_interp_spline(ends, stages, k=1), make_interp_spline(stages, ends, k=1)
             axes.set_xscale("function", functions=widths)
-            axes.set_xticks(sorted({*ends, *steps[:: len(steps) // 12 + 1]}))
+            between = steps[:: len(steps) // (4 * len(stages) - 4) + 1]
+            axes.set_xticks(sorted({*ends, *(step for step in between if 0.15 < float(widths[0](step)) % 1 < 0.85)}))
         axes.set(ylabel="reward")
-        axes.legend(fontsize=9)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
 
     return panel_chart(title, {"": draw}, (7.6, 3.4), result_digest(result))
+
+
+def _controls(test: Mapping[str, Any]) -> Iterator[str]:
+    """Names of the stages that are controls: each is made after the stage that it is compared with."""
+    order = list(test["scores"])
+    for pair in test["differences"]:
+        if order.index(pair["before"]) > order.index(pair["after"]):
+            yield pair["before"]
 
 
 def result_digest(result: Mapping[str, Any]) -> str:
@@ -205,8 +221,9 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
         about = f"{split} ({tasks} tasks, {'held out' if split == TEST else 'trained on'})"
         columns = {**scores, **values.get("references", {})}
         tables.append(_score_table(about, columns, differences[-1] if differences else None))
+        controls = set(_controls(values))
         for pair in differences:
-            if "start" != pair["before"] > pair["after"]:  # a control is made after what it is compared with
+            if pair["before"] in controls:
                 rows = {name: scores[name] for name in (pair["before"], pair["after"])}
                 title = f"{split}: {pair['after']} against its control, as long from the same model"
                 tables.append(_score_table(title, rows, pair))
