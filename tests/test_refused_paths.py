@@ -7,6 +7,7 @@ refused is the system's own answer (stat(2), path_resolution(7)), not a list of 
 from __future__ import annotations
 
 import sys
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -186,8 +187,10 @@ def test_the_tree_has_the_commands_that_it_shows():
 def test_every_path_of_every_command_is_refused_in_one_line(bad, capsys, monkeypatch, path, name, callback):
     for kind in FEW:
         value = bad(kind)
-        # Arguments before it get a text each: all are parsed before the command begins, and the path is refused then.
+        # Arguments that are needed get a text each: all are parsed before the command begins, and the path is refused then.
+        defaults = signature(callback).parameters
         positions = [other for other, info, _ in parameters(callback) if not other.startswith("-")]
+        positions = [other for other in positions if other == name or defaults[other].default is Parameter.empty]
         arguments = [value if other == name else "x" for other in positions]
         options = [] if name in positions else [name, value]
         monkeypatch.setattr(sys, "argv", ["factgym", *path, *options, *arguments])
