@@ -239,8 +239,9 @@ def test_a_control_begins_with_the_same_model_and_trains_for_as_many_cpu_seconds
         *(("start", "0-sft"), ("0-sft", "1-sft"), ("0-sft", "2-sft"), ("1-sft", "3-sft")),
         *(("2-sft", "1-sft"), ("start", "3-sft")),
     ]
-    title = "test: 1-sft against its control, as long from the same model"
-    assert title in [table.title for table in result_tables(result)]
+    title = "test: 1-sft against 2-sft, its control, as long from the same model"
+    titles = [table.title for table in result_tables(result)]
+    assert title in titles and "test: 3-sft against 1-sft" in titles and "test: 2-sft against 0-sft" not in titles
     for others in ([0], [None, 1], [None, 0, 1]):
         with pytest.raises(ConfigError, match=f"control_of={others[-1]} is no earlier stage"):
             recipe(stages=[{**SFT, "control_of": other} for other in others])

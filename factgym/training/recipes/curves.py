@@ -212,7 +212,7 @@ def _draw_curves(
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
     """Reward and its components before and after each stage, of the honest baseline and the teacher, and the difference of
-    the last stage to the first in pairs with its interval; the same for each stage and its control.
+    the last stage to the first in pairs with its interval; the same for each later stage, and for its control.
     """
     tables = []
     for split, values in result["splits"].items():
@@ -223,10 +223,11 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
         tables.append(_score_table(about, columns, differences[-1] if differences else None))
         controls = set(_controls(values))
         for pair in differences:
-            if pair["before"] in controls:
-                rows = {name: scores[name] for name in (pair["before"], pair["after"])}
-                title = f"{split}: {pair['after']} against its control, as long from the same model"
-                tables.append(_score_table(title, rows, pair))
+            first, second = pair["before"], pair["after"]
+            if first != "start" and second not in controls:
+                title = f"{split}: {second} against {first}"
+                title += ", its control, as long from the same model" if first in controls else ""
+                tables.append(_score_table(title, {name: scores[name] for name in (first, second)}, pair))
     return tables
 
 
