@@ -25,6 +25,7 @@ from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session, play_oracle
 from factgym.training.recipes import scratch, small, stages
 from factgym.training.recipes.curves import result_tables
+from factgym.training.recipes.evaluation import evaluate, playing_agent
 from factgym.training.recipes.recipe import Recipe, recipe_of, with_changes
 from factgym.training.recipes.results import stored_result
 from factgym.training.recipes.run import read_metrics, train
@@ -406,6 +407,23 @@ def test_a_run_has_curves_scores_and_a_model_that_plays(finished: tuple[Path, di
     assert done.exit_code == 0, done.output
 
 
+def test_a_stage_ends_with_the_model_that_is_best_on_validation_tasks(tmp_path: Path) -> None:
+    tuning = {**SFT, "steps": 6, "evaluate_every": 1, "keep": "best", "batch": 8, "learning_rate": 3e-2}
+    evaluation = {**EVALUATION, "every": 0, "tasks": 4, "max_tokens": 60}
+    options = recipe(stages=[{**SFT, "steps": 30}, tuning, {**GRPO, "steps": 1}], evaluation=evaluation)
+    folder = tmp_path / "run"
+    chosen = train(options, folder)["stages"][1]["kept"]
+    lines = [line for line in read_metrics(folder) if line.get("evaluation") == "validation" and line["stage"] == 1]
+    best = max(lines, key=lambda line: (line["reward"], -line["step"]))
+    assert chosen == {"step": best["step"], "reward": best["reward"]} and len(lines) == 6
+    loaded = stages.load_model(str(folder / "stages/1-sft/model"))
+    with playing_agent(loaded, temperature=1.0, max_tokens=60, batch_size=64) as agent:
+        scores = evaluate(agent, factgym.make(ENV, split="validation"), tmp_path / "again", 4, options.evaluation, 0)
+    assert scores["reward"] == best["reward"] and scores["components"] == best["components"]
+    first, second = (reference(folder / name) for name in ("stages/1-sft/best", "stages/1-sft/model"))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
 def test_an_option_chooses_the_engine() -> None:
     done = CliRunner().invoke(app, ["train", ENV, "--model", "scratch:50k", "--engine", "small", "--dry-run"])
     assert done.exit_code == 0 and 'engine = "small"' in done.output, done.output
@@ -456,6 +474,8 @@ def test_a_stage_without_signal_ends(base: Path, tmp_path: Path) -> None:
     [
         ({"engine": "smal"}, "engine"),
         ({"stages": [{"kind": "lm"}]}, "data"),
+        ({"evaluation": {"every": 0}, "stages.0.keep": "best"}, "keep='best' needs evaluations of whole models"),
+        ({"engine": "trl", "lora": {"rank": 4}, "stages.0.keep": "best"}, "the stage trains an adapter"),
         ({"stages": [{"kind": "dpo"}]}, "engine = \"small\" has no stages of kind 'dpo'"),
         ({"stages.1.beta": 0.1}, 'engine = "small" has no beta above 0'),
         ({"stages.1.credit": "hrpo"}, "engine = \"small\" has no credit 'hrpo'"),

@@ -43,7 +43,8 @@ class StageSettings(Settings):
     [evaluation]. trl: further arguments of the stage's TRL configuration. control_of: number of an earlier stage that
     this one is compared with: it begins with the same model, and ends when it has trained for as many CPU seconds, if
     `steps` do not end it before. The stage after it goes on from the model before it. skip_tasks: first tasks that are
-    left out, those of an earlier stage.
+    left out, those of an earlier stage. keep: the model that the stage ends with, its last one or the "best" of those that
+    were evaluated on the validation split.
 
     filter: which tasks to train on. "learning_zone" takes those that the current model gets right sometimes, since a
     group of equal rewards teaches nothing; "failures" those that it fails, in turn by label and by component of the
@@ -64,6 +65,7 @@ class StageSettings(Settings):
     trl: dict[str, Any] = Field(default_factory=dict)
     control_of: Count | None = None
     skip_tasks: Count = 0
+    keep: Literal["last", "best"] = "last"
     filter: Literal["none", "learning_zone", "failures"] = "none"
     filter_data: str | None = None
     filter_tasks: AtLeastOne | None = 200
@@ -252,8 +254,14 @@ class Recipe(Settings):
     evaluation: Evaluation = Evaluation()
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check that controls are of earlier stages that train the run's model."""
+        """Check that controls are of earlier stages that train the run's model, and that a best model can be known."""
         for number, stage in enumerate(self.stages):
+            every = self.evaluation.every if stage.evaluate_every is None else stage.evaluate_every
+            if stage.keep == "best" and (not every or self.lora is not None):
+                reason = "evaluates on no validation tasks: set evaluate_every" if not every else "trains an adapter"
+                raise ConfigError(
+                    f"stage {number}: keep='best' needs evaluations of whole models, and the stage {reason}"
+                )
             other = stage.control_of
             if other is not None and (other >= number or self.stages[other].control_of is not None):
                 raise ConfigError(f"stage {number}: control_of={other} is no earlier stage that is no control itself")

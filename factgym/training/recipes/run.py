@@ -18,6 +18,7 @@ import json
 import math
 import platform
 import random
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -83,6 +84,7 @@ from factgym.training.recipes.task_sets import TEST, TRAIN, VALIDATION, TaskSets
 from factgym.training.recipes.templates import starting_model
 
 RECIPE, METRICS, RESULT, FINISHED = "recipe.toml", "metrics.jsonl", "result.json", "finished.json"
+_BEST, _VALIDATED = "best", "validated.json"
 EVALUATIONS = "evaluations"
 
 _TOKENIZER_TASKS, _TOKENIZER_CHATS = 200, 1000
@@ -382,7 +384,9 @@ class _Training:
             if every and held_out is not None and (step % every == 0 or step == stage.steps):
                 name = f"{number}-{stage.kind}-{step:06}"
                 with clock.paused():
-                    self._evaluate(loaded, held_out, VALIDATION, settings.tasks, name, number, step)
+                    scores = self._evaluate(loaded, held_out, VALIDATION, settings.tasks, name, number, step)
+                    if stage.keep == "best":
+                        _keep_better(folder, loaded, step, scores["reward"])
             return f"step {step}: as many CPU seconds as stage {stage.control_of} took" if clock.is_over else None
 
         with warnings.catch_warnings(record=True) as caught:
@@ -394,6 +398,7 @@ class _Training:
         notes = list(dict.fromkeys(str(item.message) for item in ours))
         for note in notes:
             self.observer.step(f"warning: {note}")
+        facts |= _take_best(folder) if stage.keep == "best" else {}
         return {"kind": stage.kind, **facts, "cpu_time": clock.seconds, "warnings": notes}
 
     def _evaluate_model(self, model: str, name: str, number: int, step: int) -> None:
@@ -419,7 +424,7 @@ class _Training:
 
     def _evaluate(
         self, loaded: Loaded, env: Env[Any], split: str, tasks: int, name: str, number: int, step: int
-    ) -> None:
+    ) -> dict[str, Any]:
         self.progress.label = f"evaluation on {split}"
         folder = self.folder / EVALUATIONS / split / name
         finished = (folder / SCORES).is_file()
@@ -435,6 +440,7 @@ class _Training:
             about = {"stage": number, "kind": self.recipe.stages[number].kind, "step": step, "name": name}
             total = self.offset if name in self.recipe.boundaries() else self.offset + step
             self._add({**about, "total_step": total, "evaluation": split, **scores})
+        return scores
 
     def _watch_episodes(self, episodes: Progress) -> None:
         self.progress.episodes = episodes
@@ -553,3 +559,17 @@ def _run_engine(run: StageRun, log: Log, on_step_end: StepEnd, note: Callable[[s
 
     with device_faults(run.folder, "lower groups, samples, batch or max_completion"):
         return run_small_stage(run, log, on_step_end)
+
+
+def _keep_better(folder: Path, loaded: Loaded, step: int, reward: float) -> None:
+    """Save a stage's model as its best one if none that was saved so has as high a reward."""
+    about = folder / _BEST / _VALIDATED
+    if not about.is_file() or reward > read_json(about)["reward"]:
+        save_model(loaded, loaded.model, folder / _BEST)
+        write_json(about, {"step": step, "reward": reward})
+
+
+def _take_best(folder: Path) -> dict[str, Any]:
+    """Make the best model of a stage the one that it ends with; return its step and reward as "kept"."""
+    shutil.copytree(folder / _BEST, folder / MODEL, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_VALIDATED))
+    return {"kept": read_json(folder / _BEST / _VALIDATED)}
