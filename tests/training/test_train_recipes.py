@@ -204,6 +204,10 @@ def test_a_torn_last_line_of_the_metrics_is_left_out(tmp_path: Path) -> None:
         (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.trl={bf16:1}"], "--set stages.0.trl.NAME=VALUE"),
         (["corver-qa", "--model", "scratch:1m", "--set", "stages.0.warmup_steps=400"], "lower it, or leave it out"),
         (["corver-qa", "--model", "m", "--engine", "verl", "--set", "train_layers=2"], "takes no train_layers"),
+        (
+            ["corver-qa", "--model", "m", "--engine", "verl", "--set", "stages.1.keep=best"],
+            "leave the stage's `keep` out",
+        ),
         (["corver-qa", "--model", "scratch:1m", "--engine", "prime-rl"], "needs weights"),
         (["corver-qa", "--model", "m", "--engine", "verl", "--stages", "sft"], "one grpo stage, and the recipe has 0"),
         (["corver-qa", "--model", "m", "--engine", "ver"], "Did you mean 'verl'?"),

@@ -73,6 +73,8 @@ def _grpo_stage(recipe: Recipe, engine: str) -> GrpoStage:
         )
     if stage.trl:
         raise ConfigError(f"--engine {engine} has no TRL arguments: leave the stage's `trl` out")
+    if stage.keep == "best":
+        raise ConfigError(f"--engine {engine} keeps the checkpoints that it writes: leave the stage's `keep` out")
     if stage.optimizer != "adamw":
         raise ConfigError(f"--engine {engine} trains with AdamW here: leave the stage's `optimizer` out")
     for name in ("chat_template", "dtype", "train_layers", "gradient_checkpointing", "device_tokens"):
