@@ -220,8 +220,8 @@ def test_every_stored_curve_is_drawn_from_the_result_as_it_is_and_shown():
 def test_the_stages_of_a_stored_curve_are_equally_wide():
     pytest.importorskip("matplotlib", reason="charts need the extra 'charts'")
     result = json.loads((ROOT / "recipes/results/claimcheck_mini.json").read_text("utf-8"))
-    ticks = dict(re.findall(r'x="([\d.]+)"[^>]*>(\d+)</text>', held_out_chart("reward", result, [1800, 30])))
+    ticks = dict(re.findall(r'x="([\d.]+)"[^>]*>(\d+)</text>', held_out_chart("reward", result, [2000, 200, 6000])))
     first, boundary, last = (
-        next(float(x) for x, step in ticks.items() if step == name) for name in ("0", "1800", "1830")
+        next(float(x) for x, step in ticks.items() if step == name) for name in ("0", "2000", "2200")
     )
     assert boundary - first == pytest.approx(last - boundary, rel=1e-4)
