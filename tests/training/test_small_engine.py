@@ -20,6 +20,8 @@ from typer.testing import CliRunner
 
 import factgym
 from factgym.agents.local.loading import LocalSettings, load
+from factgym.agents.resolve import find_agent
+from factgym.agents.runs.collect import collect
 from factgym.cli.main import app
 from factgym.core.errors import ConfigError
 from factgym.integrations.session import Session, play_oracle
@@ -29,6 +31,7 @@ from factgym.training.recipes.evaluation import evaluate, playing_agent
 from factgym.training.recipes.recipe import Recipe, recipe_of, with_changes
 from factgym.training.recipes.results import stored_result
 from factgym.training.recipes.run import read_metrics, train
+from factgym.training.recipes.task_sets import TaskSets
 from factgym.training.small_model import Cache, SmallModel, TokenRow, backward, sampler
 
 pytestmark = pytest.mark.filterwarnings("default")  # the framework's own
@@ -398,7 +401,9 @@ def test_a_run_has_curves_scores_and_a_model_that_plays(finished: tuple[Path, di
     references = result["splits"]["test"]["references"]
     assert {role: row["agent"] for role, row in references.items()} == {"honest": "differences", "teacher": "teacher"}
     assert references["teacher"]["reward"] == pytest.approx(1.0)
-    assert [column.name for column in result_tables(result)[0].columns[-4:-2]] == ["honest", "teacher"]
+    tables = result_tables(result)
+    assert [column.name for column in tables[-1].columns] == ["score", "honest", "teacher"]
+    assert all(len(table.columns) <= len(result["stages"]) + 4 for table in tables)  # they fit 80 columns
     stored = stored_result([folder], "factgym train", "abc")["splits"]["test"]["references"]
     assert stored["honest"]["reward"] == pytest.approx(references["honest"]["reward"], abs=1e-4)
     model = f"hf:{folder / 'stages' / '1-grpo' / 'model'}"
@@ -422,6 +427,54 @@ def test_a_stage_ends_with_the_model_that_is_best_on_validation_tasks(tmp_path: 
     assert scores["reward"] == best["reward"] and scores["components"] == best["components"]
     first, second = (reference(folder / name) for name in ("stages/1-sft/best", "stages/1-sft/model"))
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+
+
+def test_a_stage_without_an_evaluation_ends_with_its_last_model(tmp_path: Path) -> None:
+    tuning = {**SFT, "evaluate_every": 9, "keep": "best"}
+    control = {**SFT, "steps": 1000, "control_of": 0, "evaluate_every": 999, "keep": "best"}
+    result = train(recipe(stages=[tuning, control], evaluation={**EVALUATION, "every": 0}), tmp_path / "run")
+    assert result["stages"][0]["kept"]["step"] == 4  # its last step is always evaluated
+    assert "kept" not in result["stages"][1] and (tmp_path / "run/stages/1-sft/model").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"env": "toy", "stages": [{**SFT, "keep": "best"}]}, "keep='best' needs a validation split, and toy has none"),
+        ({"stages": [{"kind": "lm", "data": "/absent"}]}, "'/absent' does not exist"),
+        ({"model": "LLAMA"}, "trains models from nothing"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_played(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    if changes.get("model") == "LLAMA":
+        tiny_model.build_random(tmp_path / "llama", context=2048)
+        changes = {"model": str(tmp_path / "llama")}
+    with pytest.raises(ConfigError, match=message):
+        train(recipe(**changes), tmp_path / "run")
+    assert not (tmp_path / "run" / "evaluations").exists() and not (tmp_path / "run" / "stages").exists()
+
+
+def test_a_filter_leaves_skipped_tasks_out(tmp_path: Path) -> None:
+    options = recipe(
+        stages=[
+            {**SFT, "skip_tasks": 6, "filter": "failures", "filter_data": str(tmp_path / "played")},
+            {**SFT, "steps": 1, "filter": "failures", "filter_data": str(tmp_path / "played")},
+        ],
+        model="scratch:50k",
+        evaluation={**EVALUATION, "every": 0},
+    )
+    sets = TaskSets(options)
+    env = sets.restricted(sets.trained(12))
+    collect(env, find_agent("always-supported", ENV), tmp_path / "played", n=12, k=1, seed=0)
+    train(options, tmp_path / "run")
+    trained = []
+    for number in (0, 1):
+        lines = (tmp_path / f"run/stages/{number}-sft/data.jsonl").read_text("utf-8").splitlines()
+        trained.append({json.loads(line)["task"] for line in lines})
+    first = {str(sets.env.tasks[index].id) for index in sets.trained(6)}
+    assert trained[0] and trained[0] == trained[1] - first < trained[1]
 
 
 def test_an_option_chooses_the_engine() -> None:

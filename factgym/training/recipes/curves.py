@@ -211,16 +211,15 @@ def _draw_curves(
 
 
 def result_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Reward and its components before and after each stage, of the honest baseline and the teacher, and the difference of
-    the last stage to the first in pairs with its interval; the same for each later stage, and for its control.
+    """Reward and its components before and after each stage, and the difference of the last stage to the first in pairs
+    with its interval; the same for each later stage, and for its control; the honest baseline's and the teacher's.
     """
     tables = []
     for split, values in result["splits"].items():
         scores, differences = values["scores"], values["differences"]
         tasks = next(iter(scores.values()))["tasks"]
         about = f"{split} ({tasks} tasks, {'held out' if split == TEST else 'trained on'})"
-        columns = {**scores, **values.get("references", {})}
-        tables.append(_score_table(about, columns, differences[-1] if differences else None))
+        tables.append(_score_table(about, scores, differences[-1] if differences else None))
         controls = set(_controls(values))
         for pair in differences:
             first, second = pair["before"], pair["after"]
@@ -228,6 +227,9 @@ def result_tables(result: Mapping[str, Any]) -> list[Table]:
                 title = f"{split}: {second} against {first}"
                 title += ", its control, as long from the same model" if first in controls else ""
                 tables.append(_score_table(title, {name: scores[name] for name in (first, second)}, pair))
+        if references := values.get("references"):
+            title = f"{split}: the honest baseline and the teacher on the same tasks"
+            tables.append(_score_table(title, references, None))
     return tables
 
 
@@ -238,10 +240,12 @@ def _score_table(title: str, scores: Mapping[str, Any], pair: Mapping[str, Any] 
     rows = []
     for name in dict.fromkeys(["reward", *counted]):
         cells = [decimal(row["reward"] if name == "reward" else row["components"].get(name)) for row in scores.values()]
-        difference = pair["scores"].get(name) if pair else None
-        value = Estimate(difference[0], difference[1], difference[2], tasks) if difference else NO_DATA
-        rows.append([name.replace("_", " "), *cells, decimal(value.value), interval(value)])
-    return make_table(title, ["score", *scores, "difference", "95 % interval"], rows)
+        if pair is not None:
+            difference = pair["scores"].get(name)
+            value = Estimate(difference[0], difference[1], difference[2], tasks) if difference else NO_DATA
+            cells += [decimal(value.value), interval(value)]
+        rows.append([name.replace("_", " "), *cells])
+    return make_table(title, ["score", *scores, *(["difference", "95 % interval"] if pair else [])], rows)
 
 
 def _evaluation_table(lines: Sequence[Mapping[str, Any]]) -> Table:

@@ -117,13 +117,7 @@ def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> st
     env_id, config, evaluation = spec(recipe.env).id, tasks.env_config, recipe.evaluation
     credit = "none" if stage.credit == "scalar" else stage.credit
     columns = ("hops",) if credit == "hrpo" else ()
-    write_rows(
-        recipe.env,
-        folder / f"{env_id}-train.parquet",
-        indices=tasks.trained(stage.tasks, stage.skip_tasks),
-        columns=columns,
-        **config,
-    )
+    write_rows(recipe.env, folder / f"{env_id}-train.parquet", indices=tasks.of_stage(stage), columns=columns, **config)
     held_out = _held_out(recipe, tasks)
     validation = (
         {"indices": tasks.trained(1), **config} if held_out is None else {**held_out, "limit": evaluation.tasks}
@@ -146,7 +140,7 @@ def _verl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> st
         "actor_rollout_ref.rollout.val_kwargs.temperature": evaluation.temperature,
         "actor_rollout_ref.rollout.val_kwargs.do_sample": evaluation.temperature > 0,
         "trainer.total_training_steps": stage.steps,
-        "trainer.total_epochs": -(-stage.steps * stage.groups // len(tasks.trained(stage.tasks, stage.skip_tasks))),
+        "trainer.total_epochs": -(-stage.steps * stage.groups // len(tasks.of_stage(stage))),
         "trainer.save_freq": stage.save_every,
         "trainer.test_freq": evaluation.every if held_out else -1,
         "trainer.val_before_train": held_out is not None,
@@ -180,9 +174,7 @@ def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> s
         raise ConfigError(f"SkyRL has the credit of turns alone: credit is scalar or grpo for it, not {stage.credit!r}")
     env_id, config, evaluation = spec(recipe.env).id, tasks.env_config, recipe.evaluation
     environments = {env_id: config}
-    write_rows(
-        folder / "train.jsonl", recipe.env, name=env_id, indices=tasks.trained(stage.tasks, stage.skip_tasks), **config
-    )
+    write_rows(folder / "train.jsonl", recipe.env, name=env_id, indices=tasks.of_stage(stage), **config)
     held_out = _held_out(recipe, tasks)
     if held_out is not None:
         name = f"{env_id}-{VALIDATION}"
@@ -210,7 +202,7 @@ def _skyrl(recipe: Recipe, stage: GrpoStage, tasks: TaskSets, folder: Path) -> s
         "trainer.train_batch_size": stage.groups,
         "trainer.policy_mini_batch_size": stage.groups,
         "trainer.max_training_steps": stage.steps,
-        "trainer.epochs": -(-stage.steps * stage.groups // len(tasks.trained(stage.tasks, stage.skip_tasks))),
+        "trainer.epochs": -(-stage.steps * stage.groups // len(tasks.of_stage(stage))),
         "trainer.ckpt_interval": stage.save_every,
         "trainer.eval_interval": evaluation.every if held_out else -1,
         "trainer.eval_before_train": held_out is not None,

@@ -59,10 +59,10 @@ def evaluate_references(
     """Evaluate the environment's honest baseline and its teacher, where it has them; return their scores by role."""
     scores: dict[str, Any] = {}
     for role in REFERENCES:
-        for agent in (agent for agent in scripted_agents(env_id).values() if agent.role == role):
+        agent = next((agent for agent in scripted_agents(env_id).values() if agent.role == role), None)
+        if agent is not None:
             played = evaluate(agent_from_script(agent), env, folder / role, tasks, settings, seed)
             scores[role] = {"agent": agent.name, **played}
-            break
     return scores
 
 

@@ -224,7 +224,8 @@ class Recipe(Settings):
 
     model: scratch:SIZE, hf:NAME or a folder. env: an environment. env_config: its settings. tasks_file: ids of the
     tasks to train on, such as tasks.txt of `factgym filter`. engine: "trl", or "small" for models of scratch:SIZE on a
-    CPU, several times as fast. seed: of every random choice. threads: of a CPU. stages: in their order. lora: None trains all weights. allow_evaluation_split: train on a split that is made for evaluation.
+    CPU, several times as fast. seed: of every random choice. threads: of a CPU. stages: in their order. lora: None trains
+    all weights. allow_evaluation_split: train on a split that is made for evaluation.
 
     chat_template: "chatml", another of TRL's templates by name, or a file; None for the model's own, but that ChatML
     without tools gets a form that renders them where the environment has some. dtype: "auto" computes in bfloat16 where

@@ -52,7 +52,7 @@ from factgym.agents.runs.read import read_run
 from factgym.core.env import Env
 from factgym.core.errors import ConfigError, MissingExtraError
 from factgym.core.paths import create_file
-from factgym.corpora.build import read_passages
+from factgym.corpora.build import check_corpus, read_passages
 from factgym.training.difficulty_filter import TASKS, failures, learning_zone, read_tasks, reason_counts, score_tasks
 from factgym.training.recipes import scratch
 from factgym.training.recipes.budget import duration
@@ -159,6 +159,7 @@ class _Training:
         self.offset = 0
 
     def run(self) -> dict[str, Any]:
+        self._check_stages()
         self.observer.start(self.progress)
         self._drop_unfinished_lines()
         model = self._initial_model()
@@ -187,12 +188,26 @@ class _Training:
         write_json(self.folder / RESULT, result)
         return result
 
+    def _check_stages(self) -> None:
+        """Raise ConfigError or DataError for stages that could not be trained, before anything is played."""
+        for number, stage in enumerate(self.recipe.stages):
+            if isinstance(stage, LmStage):
+                check_corpus(stage.data)
+            if stage.keep == "best" and self.tasks.held_out(VALIDATION) is None:
+                raise ConfigError(
+                    f"stage {number}: keep='best' needs a {VALIDATION} split, and {self.recipe.env} has none: leave it out"
+                )
+
     def _initial_model(self) -> str:
         name, folder = self.recipe.model, self.folder / "start" / MODEL
         if not name.startswith(scratch.PREFIX):
             kinds = [stage.kind for stage in self.recipe.stages if self.recipe.engine == "trl"]
-            model = name.removeprefix("hf:")
-            return starting_model(model, self.recipe.chat_template, self.tasks.env, kinds, folder)
+            model = starting_model(name.removeprefix("hf:"), self.recipe.chat_template, self.tasks.env, kinds, folder)
+            if self.recipe.engine == "small":
+                from factgym.training.small_model import SmallModel
+
+                SmallModel(load_model(model).model, name)  # refuses other models before the first evaluation
+            return model
         if self.recipe.chat_template is not None:
             raise ConfigError(f"{name} is made for its own chat template: leave chat_template out")
         weights = scratch.parse_size(name.removeprefix(scratch.PREFIX))
@@ -221,9 +236,7 @@ class _Training:
         number = next((n for n, stage in stages if isinstance(stage, SftStage) and stage.filter == "none"), None)
         if number is not None:
             stage = self.recipe.stages[number]
-            path = self._sft_data(
-                number, self.folder / "stages" / f"{number}-sft", self.tasks.trained(stage.tasks, stage.skip_tasks)
-            )
+            path = self._sft_data(number, self.folder / "stages" / f"{number}-sft", self.tasks.of_stage(stage))
         else:
             path = self._traces(SftStage(), self.folder / "start", self.tasks.trained(_TOKENIZER_TASKS))
         yield from scratch.render_chats(islice(read_lines(path), _TOKENIZER_CHATS))
@@ -231,11 +244,13 @@ class _Training:
     def _chosen_tasks(self, stage: Stage, folder: Path, model: str) -> list[int]:
         """Indices of the tasks of a stage, chosen by its filter once and stored beside its data."""
         if stage.filter == "none":
-            return self.tasks.trained(stage.tasks, stage.skip_tasks)
+            return self.tasks.of_stage(stage)
         path = folder / TASKS
         if not path.is_file():
             write_bytes(path, "".join(f"{task}\n" for task in self._filtered(stage, folder, model)).encode())
-        return [self.tasks.env.tasks.index_of(task) for task in read_tasks(path)][: stage.tasks]
+        skipped = set(self.tasks.trained(stage.skip_tasks))
+        chosen = [self.tasks.env.tasks.index_of(task) for task in read_tasks(path)]
+        return [index for index in chosen if index not in skipped][: stage.tasks]
 
     def _filtered(self, stage: Stage, folder: Path, model: str) -> list[str]:
         """Return the tasks that a filter leaves: those in the learning zone, or those where the policy fails."""
@@ -243,7 +258,10 @@ class _Training:
             source = Path(stage.filter_data)
             self.tasks.check_trained((str(episode["task"]) for episode in read_run(source).episodes()), str(source))
         else:
-            source, env = folder / "filter", self.tasks.subset(stage.filter_tasks)
+            source, env = (
+                folder / "filter",
+                self.tasks.restricted(self.tasks.trained(stage.filter_tasks, stage.skip_tasks)),
+            )
             self._play(env, source, model, stage.filter_samples, getattr(stage, "temperature", 1.0), None)
         scores = score_tasks(read_run(source).episodes(), find_rule(stage.filter_rule))
         if stage.filter == "failures":
@@ -272,12 +290,10 @@ class _Training:
         collect(env, agent, folder, n=len(env.tasks), k=samples, seed=self.recipe.seed, resume=True)
 
     def _data(self, number: int, folder: Path, model: str, indices: Sequence[int]) -> Path | None:
-        """The file that a stage learns from; None where it plays."""
+        """The file of chats that a stage learns from; None where it plays, or reads plain text."""
         stage = self.recipe.stages[number]
-        if isinstance(stage, GrpoStage):
+        if isinstance(stage, GrpoStage | LmStage):
             return None
-        if isinstance(stage, LmStage):
-            return Path(stage.data)
         if isinstance(stage, SftStage):
             return self._sft_data(number, folder, indices)
         return self._sampled_data(stage, folder, model, indices)
@@ -561,15 +577,20 @@ def _run_engine(run: StageRun, log: Log, on_step_end: StepEnd, note: Callable[[s
         return run_small_stage(run, log, on_step_end)
 
 
-def _keep_better(folder: Path, loaded: Loaded, step: int, reward: float) -> None:
-    """Save a stage's model as its best one if none that was saved so has as high a reward."""
+def _keep_better(folder: Path, loaded: Loaded, step: int, reward: float | None) -> None:
+    """Save a stage's model as its best one if none that was saved so has as high a reward. reward: None counts for nothing."""
     about = folder / _BEST / _VALIDATED
-    if not about.is_file() or reward > read_json(about)["reward"]:
+    if reward is not None and (not about.is_file() or reward > read_json(about)["reward"]):
         save_model(loaded, loaded.model, folder / _BEST)
         write_json(about, {"step": step, "reward": reward})
 
 
 def _take_best(folder: Path) -> dict[str, Any]:
-    """Make the best model of a stage the one that it ends with; return its step and reward as "kept"."""
+    """Make the best model of a stage the one that it ends with; return its step and reward as "kept".
+
+    A stage that ends before its first evaluation keeps its last model.
+    """
+    if not (folder / _BEST / _VALIDATED).is_file():
+        return {}
     shutil.copytree(folder / _BEST, folder / MODEL, dirs_exist_ok=True, ignore=shutil.ignore_patterns(_VALIDATED))
     return {"kept": read_json(folder / _BEST / _VALIDATED)}

@@ -12,7 +12,7 @@ from factgym.core.env import Env
 from factgym.core.errors import ConfigError, DataError
 from factgym.core.registry import make, spec
 from factgym.training.difficulty_filter import only, read_tasks
-from factgym.training.recipes.recipe import Recipe
+from factgym.training.recipes.recipe import Recipe, Stage
 
 TRAIN, VALIDATION, TEST = "train", "validation", "test"
 
@@ -72,6 +72,10 @@ class TaskSets:
     def trained(self, count: int | None, skip: int = 0) -> list[int]:
         """Indices of the first tasks to train on, after those to skip."""
         return self.order[skip:][:count]
+
+    def of_stage(self, stage: Stage) -> list[int]:
+        """Indices of the tasks of a stage that has no filter."""
+        return self.trained(stage.tasks, stage.skip_tasks)
 
     def subset(self, count: int | None) -> Env[Any]:
         """An environment of its own over the first tasks to train on."""
