@@ -146,7 +146,7 @@ def options_of_recipe(context: typer.Context, path: Path | None) -> Path | None:
     """Take a command's options from a TOML file, as the callback of its argument RECIPE; options that are given win.
 
     Keys are names of options; a table is for a repeatable KEY=VALUE, a list for commas. Raises ConfigError for a key
-    that is no option, DataError for a file that is no TOML.
+    that is not an option, DataError for a file that is not TOML.
     """
     if path is None:
         return None

@@ -148,8 +148,8 @@ class _SftSteps(_Steps):
 class Rollout:
     """An episode in tokens. trained: those that the policy wrote. start: tokens of the prompt. sequences: all of them.
 
-    There is one sequence, but where the environment takes messages out of its policy's sight: there each reply is one,
-    with the prompt that the environment showed, and the fields are those of the last.
+    An episode is one sequence, except where the environment hides messages from its policy: there each reply is a
+    sequence with the prompt that the environment showed, and the fields are those of the last.
     """
 
     slot: FactEnvironment
@@ -268,7 +268,7 @@ class _GrpoSteps(_Steps):
         return ids
 
     def _encode(self, messages: Sequence[Any], tools: Any = None, ends: int = 0) -> list[int]:
-        """Messages as the template writes them with the head of the next one, behind so many ends of messages."""
+        """Token ids of rendered messages with the generation prompt, after the first `ends` end tokens of their text."""
         text = self.tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
         return list(self.tokenizer(text.split(self.tokenizer.eos_token, ends)[-1])["input_ids"])
 
