@@ -1,4 +1,4 @@
-"""The forward pass of a Qwen3 from nothing in plain torch: a cache of keys and values across turns, exact gradients.
+"""The forward pass of Llama and Qwen3 in plain torch: a cache of keys and values across turns, exact gradients.
 
 The weights are the transformers model's own, so that it is saved and played as any other. The pass is written for small
 matrices on a processor: what rows share at their beginning is computed once, the last layer and the logits only where a
@@ -26,19 +26,22 @@ _BLOCK_TOKENS, _BLOCK_LOGITS = 2048, 128  # tokens of a pass, and rows of logits
 
 
 class Layer(NamedTuple):
-    """Weights of a layer; norms before a product are part of its matrix. query_norm, key_norm: (dimensions,)."""
+    """Weights of a layer; norms before a product are part of its matrix. query_norm, key_norm: (dimensions,), Qwen3's."""
 
     query: Tensor
     keys_values: Tensor
-    query_norm: Tensor
-    key_norm: Tensor
+    query_norm: Tensor | None
+    key_norm: Tensor | None
     output: Tensor
     gate_up: Tensor
     down: Tensor
 
 
 class Weights(NamedTuple):
-    """Weights as the pass takes them. head: (vocabulary, hidden), with the last norm in it."""
+    """Weights as the pass takes them, in its dtype but for the 32-bit embedding and head.
+
+    head: (vocabulary, hidden), with the last norm in it.
+    """
 
     embedding: Tensor
     layers: Sequence[Layer]
@@ -46,24 +49,27 @@ class Weights(NamedTuple):
 
 
 class SmallModel:
-    """The passes of a transformers model. Raises ConfigError for a model of another shape than `scratch:SIZE` makes."""
+    """The passes of a transformers model with 32-bit weights. Raises ConfigError for another shape than Llama's or Qwen3's.
 
-    def __init__(self, model: Any, name: str = "the model") -> None:
+    dtype: of products and of the cache; residuals, softmax and gradients of weights are float32.
+    """
+
+    def __init__(self, model: Any, name: str = "the model", dtype: torch.dtype = torch.float32) -> None:
         config = model.config
+        biases = ("attention_bias", "mlp_bias", "use_sliding_window")
         plain = (
-            config.model_type == "qwen3"
-            and config.num_key_value_heads == config.num_attention_heads
-            and config.tie_word_embeddings
-            and not (config.attention_bias or config.use_sliding_window)
-            and config.rope_parameters["rope_type"] == "default"
+            config.model_type in ("llama", "qwen3")
+            and not any(getattr(config, each, False) for each in biases)
+            and config.hidden_act == "silu"
+            and config.rope_parameters["rope_type"] in ("default", "linear", "llama3")
             and model.dtype == torch.float32
         )
         if not plain:
-            raise ConfigError(f'engine = "small" trains models from nothing (scratch:SIZE), not {name!r}: take "trl"')
-        self.model, self.layers, self.context = model.model, config.num_hidden_layers, config.max_position_embeddings
-        self.heads, self.head_dim, self.epsilon = config.num_attention_heads, config.head_dim, config.rms_norm_eps
-        theta, exponents = config.rope_parameters["rope_theta"], torch.arange(0, self.head_dim, 2) / self.head_dim
-        self._frequencies = 1.0 / theta**exponents
+            raise ConfigError(f'engine = "small" trains plain models like Llama and Qwen3, not {name!r}: take "trl"')
+        self.model, self.lm_head, self.dtype = model.model, model.lm_head, dtype
+        self.layers, self.context = config.num_hidden_layers, config.max_position_embeddings
+        self.heads, self.head_dim, self.epsilon = config.num_key_value_heads, config.head_dim, config.rms_norm_eps
+        self._frequencies = model.model.rotary_emb.inv_freq
 
     def weights(self) -> Weights:
         """The weights, through which gradients reach the model's parameters."""
@@ -72,11 +78,14 @@ class SmallModel:
             attention, mlp, norm = block.self_attn, block.mlp, block.input_layernorm.weight
             keys_values = torch.cat([attention.k_proj.weight, attention.v_proj.weight]) * norm
             gate_up = torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]) * block.post_attention_layernorm.weight
-            norms = attention.q_norm.weight, attention.k_norm.weight
-            query, output = attention.q_proj.weight * norm, attention.o_proj.weight
-            layers.append(Layer(query, keys_values, *norms, output, gate_up, mlp.down_proj.weight))
-        embedding = self.model.embed_tokens.weight
-        return Weights(embedding, layers, embedding * self.model.norm.weight)
+            norms = (getattr(attention, each, None) for each in ("q_norm", "k_norm"))
+            parts = (
+                *(attention.q_proj.weight * norm, keys_values),
+                *(each and each.weight for each in norms),
+                *(attention.o_proj.weight, gate_up, mlp.down_proj.weight),
+            )
+            layers.append(Layer(*(part if part is None else part.to(self.dtype) for part in parts)))
+        return Weights(self.model.embed_tokens.weight, layers, self.lm_head.weight * self.model.norm.weight)
 
     def hidden(self, weights: Weights, ids: Tensor, positions: Tensor, attend: Attend, places: Tensor) -> Tensor:
         """Return (rows, n, hidden) before the head, of the tokens at `places` (rows, n); the last layer makes no others.
@@ -86,15 +95,15 @@ class SmallModel:
         x, rotation = functional.embedding(ids, weights.embedding), self._rotation(positions)
         for index, layer in enumerate(weights.layers):
             source, asking = self._norm(x), rotation
-            pairs = functional.linear(source, layer.keys_values).unflatten(-1, (2, self.heads, self.head_dim))
+            pairs = functional.linear(source, layer.keys_values).unflatten(-1, (2, -1, self.head_dim))
             keys, values = pairs.unbind(-3)
-            keys = _rotated(self._norm(keys) * layer.key_norm, *rotation).transpose(1, 2)
+            keys = self._rotated(keys, layer.key_norm, *rotation)
             if index == self.layers - 1:
                 x, source = (tensor.take_along_dim(places.unsqueeze(-1), 1) for tensor in (x, source))
                 positions = positions.expand(ids.shape).take_along_dim(places, 1)
                 asking = self._rotation(positions)
-            queries = functional.linear(source, layer.query).unflatten(-1, (self.heads, self.head_dim))
-            queries = _rotated(self._norm(queries) * layer.query_norm, *asking).transpose(1, 2)
+            queries = functional.linear(source, layer.query).unflatten(-1, (-1, self.head_dim))
+            queries = self._rotated(queries, layer.query_norm, *asking)
             mixed = attend(index, queries, keys, values.transpose(1, 2), positions).transpose(1, 2).flatten(-2)
             x = x + functional.linear(mixed, layer.output)
             gate, up = functional.linear(self._norm(x), layer.gate_up).chunk(2, -1)
@@ -105,15 +114,16 @@ class SmallModel:
         """Cosines and sines of RoPE, (…, 1, dimensions)."""
         angles = positions.unsqueeze(-1) * self._frequencies
         angles = torch.cat([angles, angles], -1).unsqueeze(-2)
-        return angles.cos(), angles.sin()
+        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+
+    def _rotated(self, x: Tensor, norm: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
+        """Heads (rows, tokens, heads, dimensions), after their norm if there is one, as (rows, heads, tokens, dimensions)."""
+        x = x if norm is None else self._norm(x) * norm
+        first, second = x.chunk(2, -1)
+        return (x * cos + torch.cat([-second, first], -1) * sin).transpose(1, 2)
 
     def _norm(self, x: Tensor) -> Tensor:
-        return functional.rms_norm(x, (x.shape[-1],), eps=self.epsilon)
-
-
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, -1)
-    return x * cos + torch.cat([-second, first], -1) * sin
+        return functional.rms_norm(x, (x.shape[-1],), eps=self.epsilon).to(self.dtype)
 
 
 def _mask(positions: Tensor, size: int) -> Tensor:
@@ -136,7 +146,7 @@ class Cache:
         if capacity > self.capacity or len(rows) > self._stored.shape[2]:
             # One more column takes the padding. Zeros, since columns are read where a score is minus infinity.
             size = (2, self._model.layers, len(rows), self._model.heads, capacity + 1, self._model.head_dim)
-            self.capacity, self._stored = capacity, torch.zeros(size)
+            self.capacity, self._stored = capacity, torch.zeros(size, dtype=self._model.dtype)
         self.rows, self.lengths = list(rows), torch.zeros(len(rows), dtype=torch.long)
 
     def extend(self, weights: Weights, chunks: Sequence[Sequence[int]], repeats: int = 1) -> Tensor:
@@ -162,8 +172,10 @@ class Cache:
             for part, new in enumerate((keys, values)):
                 self._stored[part, index, rows[:, None], :, columns] = new.transpose(1, 2).repeat_interleave(repeats, 0)
             keys, values = self._stored[:, index, read, :, :longest]
-            scores = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5
-            return (scores + _mask(asking, longest)).softmax(-1) @ values
+            grouped = queries.reshape(*keys.shape[:2], -1, keys.shape[-1])  # the queries of a group share keys
+            scores = (grouped @ keys.transpose(-1, -2) * keys.shape[-1] ** -0.5).view(*queries.shape[:3], -1)
+            shares = (scores + _mask(asking, longest)).softmax(-1).to(keys.dtype)
+            return (shares.view(*grouped.shape[:3], -1) @ values).view_as(queries)
 
         hidden = self._model.hidden(weights, ids, positions, attend, counts.unsqueeze(1) - 1)
         self.lengths[block] += counts.repeat_interleave(repeats)
@@ -185,9 +197,9 @@ class Cache:
         reply. draw: returns tokens (rows,) of logits (rows, vocabulary). Rows whose reply has ended cost nothing more.
         """
         replies: dict[int, list[int]] = {row: [] for row in self.rows}
-        live = len(self.rows)
+        live, head = len(self.rows), weights.head.to(hidden.dtype).T
         while True:
-            for row, token in zip(self.rows, draw(hidden @ weights.head.T).tolist(), strict=False):
+            for row, token in zip(self.rows, draw((hidden @ head).float()).tolist(), strict=False):
                 replies[row].append(token)
             goes_on = [replies[row][-1] != end and len(replies[row]) < limits[row] for row in self.rows[:live]]
             if not any(goes_on):
@@ -236,7 +248,8 @@ def backward(model: SmallModel, batches: Iterable[Sequence[TokenRow]], temperatu
         hidden, targets, factors = _trained_states(model, weights, rows)
         gradients = _head_gradients(weights.head.detach(), hidden.detach(), targets, factors, temperature, sums)
         if bool(factors.any()):
-            torch.autograd.backward([hidden, weights.head], gradients)
+            parts = [pair for pair in zip((hidden, weights.head), gradients, strict=True) if pair[0].requires_grad]
+            torch.autograd.backward(*map(list, zip(*parts, strict=True)))
     return sums
 
 
@@ -256,19 +269,19 @@ def _trained_states(model: SmallModel, weights: Weights, rows: Sequence[TokenRow
                 torch.cat([old.expand(len(rows), -1, -1, -1), new], 2)
                 for old, new in zip(prompt[index], (keys, values), strict=True)
             )
-        mask = _mask(positions, keys.shape[2])
-        return functional.scaled_dot_product_attention(queries, keys, values, attn_mask=mask)
+        mask = _mask(positions, keys.shape[2]).to(queries.dtype)
+        return functional.scaled_dot_product_attention(queries, keys, values, mask, enable_gqa=True)
 
     start, nothing = torch.tensor([starts[0][:shared]]), torch.zeros(1, 1, dtype=torch.long)
     model.hidden(weights, start, torch.arange(shared), attend, nothing)
-    trained = [torch.tensor(row.trained[shared:]).nonzero().squeeze(1) for row in rows]
     ids = pad_sequence([torch.tensor(row.ids[shared:]) for row in rows], batch_first=True)
-    places = pad_sequence([indices - 1 for indices in trained], batch_first=True)
+    trained = pad_sequence([torch.tensor(row.trained[shared:]) for row in rows], batch_first=True)
+    factors = pad_sequence([torch.tensor(row.weights[shared:]) for row in rows], batch_first=True)
+    places = [mask.nonzero().squeeze(1) for mask in trained]
+    real = pad_sequence([torch.ones_like(each) for each in places], batch_first=True).bool()
+    places = pad_sequence([each - 1 for each in places], batch_first=True)
     states = model.hidden(weights, ids, torch.arange(shared, shared + size), attend, places)
-    real = pad_sequence([torch.ones_like(indices) for indices in trained], batch_first=True).bool()
-    targets = torch.cat([row_ids[indices] for row_ids, indices in zip(ids, trained, strict=True)])
-    factors = [torch.tensor(row.weights[shared:])[indices] for row, indices in zip(rows, trained, strict=True)]
-    return states[real], targets, torch.cat(factors)
+    return states[real], ids[trained], factors[trained]
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
@@ -276,11 +289,11 @@ def _head_gradients(
     head: Tensor, hidden: Tensor, targets: Tensor, factors: Tensor, temperature: float, sums: dict[str, float]
 ) -> tuple[Tensor, Tensor]:
     """Return the loss's gradients of hidden (n, hidden) and of the head (vocabulary, hidden), and add to the sums."""
-    gradient, head_gradient = torch.empty_like(hidden), torch.zeros_like(head)
+    gradient, head_gradient, low = torch.empty_like(hidden), torch.zeros_like(head), head.to(hidden.dtype)
     for start in range(0, len(hidden), _BLOCK_LOGITS):  # the logits of all tokens are never in memory
         block = slice(start, start + _BLOCK_LOGITS)
         state, target, factor = hidden[block], targets[block].unsqueeze(1), factors[block].unsqueeze(1)
-        logprobs = (state @ head.T).div_(temperature).log_softmax(-1)
+        logprobs = (state @ low.T).float().div_(temperature).log_softmax(-1)
         chosen, probabilities = logprobs.gather(1, target), logprobs.exp()
         sums["loss"] -= float((chosen * factor).sum())
         sums["entropy"] -= float(torch.linalg.vecdot(probabilities, logprobs).sum())
@@ -288,6 +301,7 @@ def _head_gradients(
         sums["tokens"] += len(target)
         # Of −log softmax(logits)[target]: the probabilities less one at the target.
         probabilities.scatter_add_(1, target, torch.full_like(chosen, -1.0)).mul_(factor / temperature)
-        head_gradient.addmm_(probabilities.T, state)
-        gradient[block] = probabilities @ head
+        part = probabilities.to(low.dtype)
+        head_gradient += part.T @ state
+        gradient[block] = part @ low
     return gradient, head_gradient

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from factgym.training.optimizer import MuonAdamW, is_layer_matrix, orthogonalised  # noqa: E402
+from factgym.training.optimizer import MuonAdamW, is_layer_matrix  # noqa: E402
 
 
 class Model(torch.nn.Module):
@@ -41,7 +41,6 @@ def new_model() -> Model:
     return Model()
 
 
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon to compare with")
 def test_steps_are_those_of_pytorchs_optimisers() -> None:
     ours, theirs = new_model(), new_model()
     train(ours, [MuonAdamW(ours, 0.01)], 20)
@@ -53,7 +52,7 @@ def test_steps_are_those_of_pytorchs_optimisers() -> None:
     adamw = torch.optim.AdamW(others, lr=0.01, betas=(0.9, 0.95), weight_decay=0.0)
     train(theirs, [muon, adamw], 20)
     for (name, weight), expected in zip(ours.named_parameters(), theirs.parameters(), strict=True):
-        torch.testing.assert_close(weight, expected, rtol=0, atol=2e-3, msg=name)
+        torch.testing.assert_close(weight, expected, rtol=0, atol=1e-5, msg=name)
 
 
 def test_a_loaded_state_continues_the_same_steps() -> None:
@@ -66,10 +65,3 @@ def test_a_loaded_state_continues_the_same_steps() -> None:
     train(part, [second], 4, first=6)
     for weight, expected in zip(part.parameters(), whole.parameters(), strict=True):
         torch.testing.assert_close(weight, expected, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("shape", [(8, 32), (32, 8), (16, 16)])
-def test_singular_values_are_near_one(shape: tuple[int, int]) -> None:
-    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    values = torch.linalg.svdvals(orthogonalised(matrix))
-    assert values.min() > 0.3 and values.max() < 1.3

@@ -15,7 +15,8 @@ pytest.importorskip("trl", reason="needs factgym[train]")
 pytest.importorskip("peft", reason="needs factgym[train]")
 
 import torch
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3Config
 from typer.testing import CliRunner
 
 import factgym
@@ -61,18 +62,41 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         texts += [message["content"] or "" for message in session.env.episode.messages]
     tokenizer = scratch.make_tokenizer(texts, 700)
     model = scratch.make_model(tokenizer, 250_000, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    for parameter in model.parameters():  # far from uniform, and norms that are not 1
-        noise = torch.randn(parameter.shape, generator=generator)
-        parameter.data = 1 + 0.3 * noise if parameter.ndim == 1 else 0.15 * noise
     folder = tmp_path_factory.mktemp("base")
-    model.save_pretrained(folder)
+    with_noise(model).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 
 
-def reference(folder: Path) -> Any:
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+def with_noise(model: Any) -> Any:
+    """Weights far from uniform, and norms that are not 1."""
+    generator = torch.Generator().manual_seed(2)
+    for parameter in model.parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        parameter.data = 1 + 0.3 * noise if parameter.ndim == 1 else 0.15 * noise
+    return model
+
+
+def reference(source: Path | str) -> Any:
+    """A model of a folder, or by its name one of a pretrained model's shape: few heads of keys, a head of its own or not, long positions."""
+    if isinstance(source, Path):
+        return AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32)
+    shape = {
+        "vocab_size": 410, "hidden_size": 96, "intermediate_size": 200, "num_hidden_layers": 3, "head_dim": 16,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "rope_theta": 100_000.0,
+    }  # fmt: skip
+    config, _, form = source.partition(" ")
+    if form == "scaled":
+        shape |= {"rope_scaling": SCALED, "max_position_embeddings": 2048}
+    return with_noise(AutoModelForCausalLM.from_config(SHAPES[config](**shape, tie_word_embeddings=form == "tied")))
+
+
+SHAPES = {"llama": LlamaConfig, "qwen3": Qwen3Config}
+SCALED = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}  # fmt: skip
+PRETRAINED = ["llama tied", "llama untied", "llama scaled", "qwen3 tied", "qwen3 untied"]
 
 
 def logprobs(model: Any, ids: list[int], temperature: float = 1.0) -> torch.Tensor:
@@ -97,8 +121,8 @@ def stage_run(base: Path, tmp_path: Path, engine: str, env: str = ENV, **stage: 
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("shared", "temperature"), [(2, 1.0), (2, 0.7), (9, 1.0)])
-def test_log_probabilities_and_gradients_are_those_of_transformers(base: Path, shared: int, temperature: float) -> None:
+def token_rows(shared: int) -> list[TokenRow]:
+    """Three rows with the same first tokens."""
     numbers = random.Random(4)
     start = [numbers.randrange(400) for _ in range(shared)]
     rows = []
@@ -106,7 +130,16 @@ def test_log_probabilities_and_gradients_are_those_of_transformers(base: Path, s
         ids = start + [numbers.randrange(400) for _ in range(length)]
         trained = [False] * shared + [numbers.random() < 0.6 for _ in range(length - 1)] + [True]
         rows.append(TokenRow(ids, trained, [numbers.gauss(0, 1) * each for each in trained]))
-    expected, ours = reference(base), reference(base)
+    return rows
+
+
+@pytest.mark.parametrize(("shared", "temperature"), [(2, 1.0), (2, 0.7), (9, 1.0)])
+@pytest.mark.parametrize("shape", ["", *PRETRAINED])
+def test_log_probabilities_and_gradients_are_those_of_transformers(
+    base: Path, shape: str, shared: int, temperature: float
+) -> None:
+    rows = token_rows(shared)
+    expected, ours = reference(shape or base), reference(shape or base)
     loss, entropy, count = torch.zeros(()), 0.0, 0
     for row in rows:
         values = logprobs(expected, list(row.ids), temperature)
@@ -123,9 +156,42 @@ def test_log_probabilities_and_gradients_are_those_of_transformers(base: Path, s
     assert_equal_gradients(ours, expected)
 
 
-def test_a_cache_gives_what_a_pass_without_it_gives(base: Path) -> None:
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("shape", ["llama tied", "qwen3 untied"])
+def test_the_last_layers_alone_are_trained_where_the_others_are_frozen(shape: str, layers: int) -> None:
+    rows, (expected, ours) = token_rows(5), (reference(shape), reference(shape))
+    stages.freeze_layers(ours, layers)
+    backward(SmallModel(expected), [rows])
+    backward(SmallModel(ours), [rows])
+    for (name, first), second in zip(expected.named_parameters(), ours.parameters(), strict=True):
+        assert (second.grad is None) is all(f"layers.{number}." not in name for number in range(3 - layers, 3)), name
+        if second.grad is not None:
+            torch.testing.assert_close(second.grad, first.grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", PRETRAINED)
+def test_products_in_16_bits_give_nearly_the_same_gradients(shape: str) -> None:
+    """As near to those of 32 bits as transformers' own pass is under autocast, within a factor."""
+    rows, (exact, ours, autocast) = token_rows(5), (reference(shape) for _ in range(3))
+    backward(SmallModel(exact), [rows])
+    backward(SmallModel(ours, dtype=torch.bfloat16), [rows])
+    with torch.autocast("cpu", torch.bfloat16):
+        for row in rows:
+            values = logprobs(autocast, list(row.ids)).float()
+            (-(values * torch.tensor(row.weights[1:])).sum()).backward()
+
+    def error(model: Any) -> float:
+        pairs = zip(model.parameters(), exact.parameters(), strict=True)
+        return max(float((each.grad - other.grad).norm() / other.grad.norm()) for each, other in pairs)
+
+    assert all(weight.grad.dtype == torch.float32 for weight in ours.parameters())
+    assert 0 < error(ours) < 1.5 * error(autocast)
+
+
+@pytest.mark.parametrize("shape", ["", *PRETRAINED])
+def test_a_cache_gives_what_a_pass_without_it_gives(base: Path, shape: str) -> None:
     """Rows with equal prompts, chunks of any length, rows that change places and rows that end."""
-    numbers, model = random.Random(5), reference(base)
+    numbers, model = random.Random(5), reference(shape or base)
     engine = SmallModel(model)
     with torch.inference_mode():
         weights, cache = engine.weights(), Cache(engine)
@@ -268,7 +334,8 @@ def test_tuning_takes_the_rows_and_the_step_of_trls_trainer(base: Path, tmp_path
     data.write_text("".join(json.dumps({"messages": each}) + "\n" for each in messages), "utf-8")
     made = []
     for engine in ("small", "trl"):
-        options = recipe(engine=engine, stages=[{**SFT, "data": str(data), "max_length": 60}], model=str(base))
+        stage = {**SFT, "data": str(data), "max_length": 60}
+        options = recipe(engine=engine, stages=[stage], model=str(base), dtype="float32")
         run = stages.StageRun(options, options.stages[0], factgym.make(ENV), {}, [], tmp_path, str(base), data)
         make = small._SftSteps if engine == "small" else lambda *arguments: stages._sft(*arguments)[0]
         made.append(make(run, stages.load_model(str(base))))
@@ -302,7 +369,7 @@ def passages_file(folder: Path) -> Path:
 def test_language_modelling_has_the_loss_and_gradients_of_transformers(base: Path, tmp_path: Path) -> None:
     data = passages_file(tmp_path)
     stage = {"kind": "lm", "data": str(data), "max_length": 24, "steps": 2, "batch": 3, "warmup_steps": 0}
-    options = recipe(stages=[stage], model=str(base))
+    options = recipe(stages=[stage], model=str(base), dtype="float32")
     run = stages.StageRun(options, options.stages[0], factgym.make(ENV), {}, [], tmp_path, str(base), data)
     steps = small._SftSteps(run, stages.load_model(str(base)))
     end = steps.tokenizer.eos_token
@@ -442,18 +509,31 @@ def test_a_stage_without_an_evaluation_ends_with_its_last_model(tmp_path: Path) 
     [
         ({"env": "toy", "stages": [{**SFT, "keep": "best"}]}, "keep='best' needs a validation split, and toy has none"),
         ({"stages": [{"kind": "lm", "data": "/absent"}]}, "'/absent' does not exist"),
-        ({"model": "LLAMA"}, "trains models from nothing"),
+        ({"model": "RELU"}, "trains plain models like Llama and Qwen3, not "),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is_played(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    if changes.get("model") == "LLAMA":
-        tiny_model.build_random(tmp_path / "llama", context=2048)
-        changes = {"model": str(tmp_path / "llama")}
+    if changes.get("model") == "RELU":
+        config = tiny_model.build_random(tmp_path / "relu", context=2048) / "config.json"
+        config.write_text(json.dumps({**json.loads(config.read_text("utf-8")), "hidden_act": "relu"}), "utf-8")
+        changes = {"model": str(tmp_path / "relu")}
     with pytest.raises(ConfigError, match=message):
         train(recipe(**changes), tmp_path / "run")
     assert not (tmp_path / "run" / "evaluations").exists() and not (tmp_path / "run" / "stages").exists()
+
+
+def test_a_pretrained_model_is_tuned_and_plays_with_its_first_layers_frozen(tmp_path: Path) -> None:
+    """Of Llama's shape: all else stays bit-equal."""
+    folder = tiny_model.build_random(tmp_path / "llama", "llama", context=4096)
+    options = recipe(model=str(folder), train_layers=1, evaluation={"every": 0, "test_tasks": 0})
+    train(options, tmp_path / "run")
+    models = [folder, *(tmp_path / "run" / "stages" / name / "model" for name in ("0-sft", "1-grpo"))]
+    before, tuned, after = (load_file(path / "model.safetensors") for path in models)
+    moved = {name for name in before if not torch.equal(before[name], tuned[name])}
+    assert moved and all(name.startswith("model.layers.1.") for name in moved)
+    assert moved >= {name for name in before if not torch.equal(tuned[name], after[name])}
 
 
 def test_a_filter_leaves_skipped_tasks_out(tmp_path: Path) -> None:
@@ -532,7 +612,7 @@ def test_a_stage_without_signal_ends(base: Path, tmp_path: Path) -> None:
         ({"stages": [{"kind": "dpo"}]}, "engine = \"small\" has no stages of kind 'dpo'"),
         ({"stages.1.beta": 0.1}, 'engine = "small" has no beta above 0'),
         ({"stages.1.credit": "hrpo"}, "engine = \"small\" has no credit 'hrpo'"),
-        ({"train_layers": 1}, 'engine = "small" has no train_layers'),
+        ({"gradient_checkpointing": True}, 'engine = "small" has no gradient_checkpointing'),
         ({"lora": {"rank": 4}}, 'engine = "small" has no \\[lora\\]'),
         ({"stages.1.trl": {"top_k": 4}}, 'engine = "small" has no trl.top_k'),
         ({"stages.0.trl": {"loss_type": "dapo"}}, 'engine = "small" has no trl.loss_type'),
@@ -544,9 +624,3 @@ def test_what_the_engine_lacks_is_refused_in_a_line(changes: dict[str, Any], mes
     with pytest.raises(ConfigError, match=message) as refusal:
         recipe_of(with_changes(values, changes))
     assert "\n" not in str(refusal.value)
-
-
-def test_another_model_is_refused(tmp_path: Path) -> None:
-    folder = tiny_model.build_random(tmp_path / "model")
-    with pytest.raises(ConfigError, match="trains models from nothing"):
-        train(recipe(model=str(folder), evaluation={"every": 0, "test_tasks": 0}), tmp_path / "run")

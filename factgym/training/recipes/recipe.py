@@ -223,8 +223,8 @@ class Recipe(Settings):
     """A training run.
 
     model: scratch:SIZE, hf:NAME or a folder. env: an environment. env_config: its settings. tasks_file: ids of the
-    tasks to train on, such as tasks.txt of `factgym filter`. engine: "trl", or "small" for models of scratch:SIZE on a
-    CPU, several times as fast. seed: of every random choice. threads: of a CPU. stages: in their order. lora: None trains
+    tasks to train on, such as tasks.txt of `factgym filter`. engine: "trl", or "small" for Llama and Qwen3 on a CPU,
+    several times as fast. seed: of every random choice. threads: of a CPU. stages: in their order. lora: None trains
     all weights. allow_evaluation_split: train on a split that is made for evaluation.
 
     chat_template: "chatml", another of TRL's templates by name, or a file; None for the model's own, but that ChatML
@@ -300,15 +300,14 @@ def recipe_of(values: Mapping[str, Any]) -> Recipe:
 
 
 _SMALL_TRL = ("bf16", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon", "lr_scheduler_kwargs")
-"""Arguments of TRL's that the engine "small" reads, but for bf16, which changes nothing there."""
+"""Arguments of TRL's that the engine "small" reads."""
 _SMALL_CHOICES = {"loss_type": ("dapo", "bnpo", "grpo", "dr_grpo"), "scale_rewards": ("group", "none")}
 
 
 def _check_small(recipe: Recipe) -> None:
     """Raise ConfigError for what the engine "small" does not have."""
-    names = ("train_layers", "gradient_checkpointing")
     absent = {"[lora]": recipe.lora is not None, "dtype 'bfloat16'": recipe.dtype == "bfloat16"}
-    absent |= {name: bool(getattr(recipe, name)) for name in names}
+    absent["gradient_checkpointing"] = bool(recipe.gradient_checkpointing)
     for stage in recipe.stages:
         settings = {*_SMALL_TRL, *(_SMALL_CHOICES if isinstance(stage, GrpoStage) else ())}
         absent["stages of kind 'dpo'"] = isinstance(stage, DpoStage)

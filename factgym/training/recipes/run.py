@@ -201,9 +201,10 @@ class _Training:
     def _initial_model(self) -> str:
         name, folder = self.recipe.model, self.folder / "start" / MODEL
         if not name.startswith(scratch.PREFIX):
-            kinds = [stage.kind for stage in self.recipe.stages if self.recipe.engine == "trl"]
+            small = self.recipe.engine == "small"
+            kinds = [stage.kind for stage in self.recipe.stages if not (small and stage.kind == "grpo")]
             model = starting_model(name.removeprefix("hf:"), self.recipe.chat_template, self.tasks.env, kinds, folder)
-            if self.recipe.engine == "small":
+            if small:
                 from factgym.training.small_model import SmallModel
 
                 SmallModel(load_model(model).model, name)  # refuses other models before the first evaluation

@@ -1,8 +1,8 @@
-"""The engine "small": stages of a model from nothing in plain torch, for processors.
+"""The engine "small": stages of a model in plain torch, for processors.
 
 Episodes are played in real environments, all of a step at once over one cache of keys and values, and learnt from in one
-on-policy step. Losses, advantages, schedules and token rows are those of the stages on TRL; weights, moments and
-arithmetic are float32. A step depends on the seed, its number and the weights alone.
+on-policy step. Losses, advantages, schedules and token rows are those of the stages on TRL; weights, gradients and moments
+are float32. A step depends on the seed, its number and the weights alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from factgym.integrations.trl.environment import FactEnvironment, environment_fa
 from factgym.rewards.advantages import group_advantages
 from factgym.training.optimizer import MuonAdamW, load_optimizer, save_optimizer
 from factgym.training.recipes import stages
+from factgym.training.recipes.budget import uses_bfloat16
 from factgym.training.recipes.recipe import GrpoStage, LmStage, RwrStage, SftStage
+from factgym.training.recipes.templates import training_template
 from factgym.training.replies import tasks_of_step
 from factgym.training.small_model import Cache, SmallModel, TokenRow, Weights, backward, sampler
 
@@ -39,14 +41,16 @@ _ROWS = 8  # computed together in training: their values fit in a processor's ca
 def run_small_stage(run: stages.StageRun, log: stages.Log, on_step_end: stages.StepEnd) -> dict[str, Any]:
     """Train a stage as `run_stage` does, from its last checkpoint or its beginning, and return facts about it.
 
-    Raises ConfigError for a model that `scratch:SIZE` does not make.
+    Raises ConfigError for a model of another shape than Llama's or Qwen3's.
     """
     from transformers import get_scheduler
 
     stage, checkpoint = run.stage, stages.last_checkpoint(run.folder)
     loaded = stages.load_model(str(checkpoint[0]) if checkpoint else run.model)
+    if run.recipe.train_layers is not None:
+        stages.freeze_layers(loaded.model, run.recipe.train_layers)
     steps: Any = (_GrpoSteps if isinstance(stage, GrpoStage) else _SftSteps)(run, loaded)
-    weights, config = list(loaded.model.parameters()), steps.config
+    weights, config = [each for each in loaded.model.parameters() if each.requires_grad], steps.config
     betas = (config.adam_beta1, config.adam_beta2)
     optimizer: torch.optim.Optimizer = MuonAdamW(loaded.model, stage.learning_rate)
     if stage.optimizer == "adamw":
@@ -89,7 +93,8 @@ class _Steps:
 
     def __init__(self, run: stages.StageRun, loaded: Loaded) -> None:
         self.run, self.loaded, self.tokenizer = run, loaded, loaded.tokenizer
-        self.model = SmallModel(loaded.model, run.recipe.model)
+        dtype = torch.bfloat16 if run.stage.trl.get("bf16", uses_bfloat16(run.recipe)) else torch.float32
+        self.model = SmallModel(loaded.model, run.recipe.model, dtype)
 
     def _backward(self, rows: Iterable[TokenRow], temperature: float = 1.0) -> dict[str, float]:
         """Rows of one prompt go together, which is then computed once, and the others by length."""
@@ -108,14 +113,16 @@ class _SftSteps(_Steps):
 
     def __init__(self, run: stages.StageRun, loaded: Loaded) -> None:
         from trl import SFTConfig
-        from trl.chat_template_utils import get_training_chat_template
 
         super().__init__(run, loaded)
-        stage, self.template = run.stage, get_training_chat_template(self.tokenizer)
+        stage = run.stage
         assert isinstance(stage, SftStage | RwrStage | LmStage)
         self.batch, self.max_length = stage.batch, None if isinstance(stage, RwrStage) else stage.max_length
         self.config = stages.config_of(run, stage.batch, 1, SFTConfig)
         self.lines: list[Any] = stages.text_rows(run, loaded) if isinstance(stage, LmStage) else stages.chat_lines(run)
+        if not isinstance(stage, LmStage):
+            line: Any = self.lines[0]
+            self.template = training_template(self.tokenizer, line["messages"], line.get("tools") or ())
         self.facts = {"traces": len(self.lines)}
 
     def step(self, step: int) -> dict[str, Any]:
@@ -270,7 +277,8 @@ class _GrpoSteps(_Steps):
     def _encode(self, messages: Sequence[Any], tools: Any = None, ends: int = 0) -> list[int]:
         """Token ids of rendered messages with the generation prompt, after the first `ends` end tokens of their text."""
         text = self.tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=True, tokenize=False)
-        return list(self.tokenizer(text.split(self.tokenizer.eos_token, ends)[-1])["input_ids"])
+        text = text.split(self.tokenizer.eos_token, ends)[-1]
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def advantages(self, rollouts: Sequence[Rollout], rewards: Floats, outcomes: Floats) -> list[Any]:
         """The advantage of each rollout within its group, or those of the tokens after its prompt."""
