@@ -14,11 +14,11 @@ _FIELD = re.compile(r"\{([^}]*)\}?")
 def prompt(package: str, name: str, style: str = "full") -> str:
     """Return the text of `prompts/NAME.md` of a package, without the final newline.
 
-    style: "brief" for that of `NAME.brief.md`, where there is one.
+    style: "brief" for that of `NAME.brief.md`, where there is one; "mini" for that of `NAME.mini.md`, or else the brief.
     """
-    folder = files(package).joinpath("prompts")
-    brief = folder.joinpath(f"{name}.brief.md")
-    file = brief if style == "brief" and brief.is_file() else folder.joinpath(f"{name}.md")
+    folder, ends = files(package).joinpath("prompts"), {"mini": (".mini", ".brief"), "brief": (".brief",)}
+    choices = [folder.joinpath(f"{name}{end}.md") for end in ends.get(style, ())]
+    file = next((file for file in choices if file.is_file()), folder.joinpath(f"{name}.md"))
     return file.read_text("utf-8").rstrip("\n")
 
 

@@ -167,8 +167,10 @@ class Toolbox:
     def schemas(self, names: Collection[str] | None = None, style: str = "full") -> Sequence[ToolSchema]:
         """The OpenAI schemas of the tools of these names, in the toolbox's order; of all for None.
 
-        style: "brief" for compact ones.
+        style: "brief" for compact ones; "mini" for none, as the prompt names the tools.
         """
+        if style == "mini":
+            return ()
         if names is None:
             return self._brief_schemas if style == "brief" else self._full_schemas
         tools = [tool for tool in self.tools if tool.name in names]

@@ -267,6 +267,16 @@ def test_three_engines_give_the_same_text(vllm, folder, tmp_path):
         assert sum(spoken(first) == spoken(second) for first, second in zip(here, others, strict=True)) >= 10
 
 
+def test_a_mini_prompt_has_at_most_250_tokens(folder):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    env = factgym.make("claimcheck-mini", prompt="mini")
+    env.reset(options={"task": 0})
+    system, tools = env.policy_prompt()[0], env.available_tools()
+    assert not tools and len(tokenizer(f"<|im_start|>system\n{system['content']}<|im_end|>\n").input_ids) <= 250
+
+
 def test_a_prompt_that_outgrows_the_context_ends_the_episode_at_a_limit(folder, tmp_path):
     """The server says so in its own words, which change from version to version."""
     try:

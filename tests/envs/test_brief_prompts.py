@@ -157,6 +157,46 @@ def test_every_fact_of_a_rule_is_in_the_brief_instructions(env_id: str) -> None:
         assert rule_facts(rules) or env_id == "toy", config
 
 
+CLAIMS = [name for name in ENVS if name.startswith("claimcheck")]
+
+
+@pytest.mark.parametrize("env_id", CLAIMS)
+def test_mini_instructions_name_every_tool_argument_choice_and_number(env_id: str) -> None:
+    """In place of schemas a line for each tool, under the same checks and rewards."""
+    full, mini = make(env_id, "full"), make(env_id, "mini")
+    mini.reset(options={"task": 0})
+    assert list(mini.available_tools()) == list(mini.all_tools()) == []
+    assert list(mini.checked_tools()) == list(full.checked_tools())
+    text = instructions(mini)
+
+    def names(schema: Any) -> set[str]:
+        """Arguments and choices of a schema."""
+        inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+        named = {*schema.get("properties", {}), *schema.get("enum", ())} if isinstance(schema, dict) else set()
+        return named.union(*map(names, inner))
+
+    for tool in full.checked_tools():
+        words = {tool["function"]["name"], *names(tool["function"]["parameters"])}
+        assert not [word for word in words if not re.search(rf"\b{word}\b", text)]
+    scoring = rule_facts(instructions(full).partition("Scoring")[2].partition("[{")[0])
+    named = rule_facts(text) | {"third" * ("1/3" in text), "quarter" * ("1/4" in text)}
+    assert not {fact for fact in scoring - named if fact not in text}
+    for index in range(6):
+        for agent in ("oracle", "teacher"):
+            assert play(full, agent, index) == play(mini, agent, index)
+    assert full.prompt_hashes().keys() == mini.prompt_hashes().keys()
+    assert full.prompt_hashes()["judged"] != mini.prompt_hashes()["judged"]
+
+
+def test_a_call_in_the_text_is_played_where_no_schema_is_shown() -> None:
+    env = make("claimcheck-mini", "mini")
+    env.reset(options={"task": 0})
+    example = instructions(env).partition("<tool_call>")[2].partition("</tool_call>")[0]
+    info = env.step(f"<tool_call>{example}</tool_call>")[-1]
+    assert info["error"] is None and info["tools"] == []
+    assert "invalid_arguments" in env.step('<tool_call>{"name": "read", "arguments": {}}</tool_call>')[-1]["error"]
+
+
 @pytest.mark.parametrize("env_id", ENVS)
 def test_sampled_actions_fit_the_full_schemas(env_id: str) -> None:
     env = make(env_id, "brief", max_turns=2)

@@ -100,11 +100,12 @@ def parse_brief(messages: Sequence[Message], tools: Sequence[ToolSchema], turns:
     texts = {block.tag: block.text for block in read_blocks(task, "question", "answer")}
     instructions = "".join(message["content"] or "" for message in messages if message["role"] == "system")
     silence = _SILENCE.search(instructions)
+    names, passages = [tool["function"]["name"] for tool in tools], tuple(parse_evidence(task))
     return EpisodeBrief(
         question=texts.get("question", ""),
         answer=texts.get("answer", ""),
-        passages=tuple(parse_evidence(task)),
-        is_offline=all(tool["function"]["name"] != "search" for tool in tools),
+        passages=passages,
+        is_offline="search" not in names if names else bool(passages),  # a mini prompt has no schemas
         turns=turns,
         silence_passages=int(silence[1]) if silence else 1,
         stakes={status: (float(gain), float(loss)) for status, gain, loss in _STAKE.findall(instructions)},

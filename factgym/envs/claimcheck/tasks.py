@@ -66,7 +66,8 @@ class ClaimCheckConfig(DataConfig):
     with `search(queries, k)`. index_options: arguments of the index. haystack: search the passages of the whole split
     rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
     definition of a quote. balance: of ContractNLI, as many tasks of each hypothesis under its most frequent label as under
-    the second, so that hypotheses do not tell their labels; False for all tasks.
+    the second, so that hypotheses do not tell their labels; False for all tasks. prompt: "mini" also for a line a tool
+    in place of schemas, 250 tokens in all.
     """
 
     source: Source = "mixed"
@@ -77,6 +78,7 @@ class ClaimCheckConfig(DataConfig):
     offline: bool = False
     rules: QuoteRules = DEFAULT_RULES
     balance: bool = True
+    prompt: Literal["full", "brief", "mini"] = "full"  # type: ignore[assignment]
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)

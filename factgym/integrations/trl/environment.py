@@ -137,7 +137,7 @@ def environment_factory(env_id: str, **config: Any) -> type[FactEnvironment]:
     probe = Session(env_id, **config)
     schemas = tuple(probe.all_tools())
     tools: dict[str, Any] = {}
-    for schema in schemas:
+    for schema in schemas or probe.env.checked_tools():
         name = schema["function"]["name"]
         if name in _RESERVED or name.startswith("_"):
             raise ConfigError(f"{env_id} has a tool {name!r}, a name that TRL reserves")

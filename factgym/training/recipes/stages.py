@@ -388,7 +388,7 @@ def _grpo(run: StageRun, loaded: Loaded) -> tuple[Any, dict[str, Any]]:
     limit = tokens["max_completion"]
     if hides_messages(run):
         return _grpo_on_replies(run, stage, loaded, limit, tokens["prompt"])
-    rows, tools = stage.groups * stage.samples, bool(run.env.all_tools())
+    rows, tools = stage.groups * stage.samples, bool(run.env.checked_tools())
     if tools:
         add_call_reader(loaded.tokenizer)
     arguments = config_of(

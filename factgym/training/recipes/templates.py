@@ -77,7 +77,8 @@ def starting_model(name: str, template: str | None, env: Env[Any], kinds: Sequen
     if not tokenizer.chat_template:
         raise ConfigError(f"the tokenizer of {name!r} has no chat template: {_ADVICE}, or take a model tuned for chat")
     tools = list(env.all_tools())
-    if tools and not supports_tool_calling(tokenizer):
+    calls = bool(tools or env.checked_tools())
+    if calls and not supports_tool_calling(tokenizer):
         if _PLAIN_CHATML not in tokenizer.apply_chat_template(_CHAT, tokenize=False):
             raise ConfigError(
                 f"the chat template of {name!r} renders no tool calls, which the environment has: {_ADVICE}"
@@ -85,9 +86,9 @@ def starting_model(name: str, template: str | None, env: Env[Any], kinds: Sequen
         tokenizer.chat_template = template_text(CHATML)
     if {"sft", "rwr"} & set(kinds):
         env.reset(options={"task": 0})
-        turns = [_calling(_CALL), {"role": "tool", "name": PROBE, "content": "C"}] if tools else [_CHAT[1], _CHAT[0]]
+        turns = [_calling(_CALL), {"role": "tool", "name": PROBE, "content": "C"}] if calls else [_CHAT[1], _CHAT[0]]
         training_template(tokenizer, [*map(dict, env.policy_prompt()), *turns, _CHAT[1]], tools)
-    if tools and "grpo" in kinds:
+    if calls and "grpo" in kinds:
         add_call_reader(tokenizer)
     if tokenizer.chat_template == own:
         return name
