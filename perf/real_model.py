@@ -43,10 +43,10 @@ def weights_file() -> Path:
         raise ConfigError(f"the weights of SmolLM2-135M-Instruct are not installed: {INSTALL}") from None
 
 
-def save_folder(folder: Path) -> Path:
+def save_folder(folder: Path, template: str | None = CHATML) -> Path:
     """Write the model as safetensors in 32 bits, with its tokenizer, and return the folder.
 
-    The chat template takes tools (ChatML with Hermes calls); the model's own takes none.
+    template: of chats, by default ChatML with Hermes calls; None for the model's own, which knows no tools.
     """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
@@ -61,7 +61,7 @@ def save_folder(folder: Path) -> Path:
     model.load_state_dict(read.state_dict(), strict=True)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
-    tokenizer.chat_template = CHATML
+    tokenizer.chat_template = template or tokenizer.chat_template
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

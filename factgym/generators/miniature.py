@@ -10,7 +10,7 @@ import random
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from factgym.core.errors import DataError
@@ -90,25 +90,38 @@ class MiniatureClaims(GeneratedSplit[ClaimExample]):
         contradicted   the passage states another value under the same conditions
         overclaim      the passage states the same value under one more condition
         unsupported    the passage has other attributes
+
+    level: 1 without contradictions, 2 with values of sets of four, which all splits share, 3 with any values.
     """
 
     SPLITS: ClassVar[Mapping[str, int]] = {"train": 20_000, "validation": 500, "test": 500}
     ITEMS = "examples"
     IDENTITY = f"factgym miniature claims {_VERSION} {{split}} {{seed}} {{size}}"
 
+    def __init__(self, split: str | None = None, *, seed: int = 0, size: int | None = None, level: int = 3) -> None:
+        super().__init__(split, seed=seed, size=size)
+        self.level = level
+
+    def identity(self) -> str:
+        """Return that of every generated split, and the level below 3."""
+        return super().identity() + (f" level {self.level}" if self.level < 3 else "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(MiniatureClaims, seed=self.seed, size=self.size, level=self.level), (self.split,)
+
     def generate(self, index: int) -> ClaimExample:
         """Generate an example."""
-        verdict = balanced_choice(VERDICTS, index, f"factgym miniature verdicts {self.seed} {self.split}")
-        return Writer(self.split, random.Random(f"factgym miniature {self.seed} {self.split} {index}")).example(
-            f"mini-{self.split}-{index:05d}", verdict
-        )
+        verdicts = [verdict for verdict in VERDICTS if self.level > 1 or verdict != "contradicted"]
+        verdict = balanced_choice(verdicts, index, f"factgym miniature verdicts {self.seed} {self.split}")
+        rng = random.Random(f"factgym miniature {self.seed} {self.split} {index}")
+        return Writer(self.split, rng, self.level).example(f"mini-{self.split}-{index:05d}", verdict)
 
 
 class Writer:
-    """Writes an example with the random stream of its item. No name occurs twice unless two passages share a value."""
+    """Writes an example by the random stream of its item. No name occurs twice, unless it is a value, shared or of level 2."""
 
-    def __init__(self, split: str, rng: random.Random) -> None:
-        self.split, self.rng = split, rng
+    def __init__(self, split: str, rng: random.Random, level: int = 3) -> None:
+        self.split, self.rng, self.level = split, rng, level
         self.names: set[str] = set()
 
     def name(self) -> str:
@@ -123,6 +136,8 @@ class Writer:
     def value(self, attribute: str, other: str = "") -> str:
         """Return a value of an attribute that shares no number, month or name with another one."""
         rng, kind = self.rng, ATTRIBUTES[attribute]["value"]
+        if self.level == 2:
+            return str(rng.choice([value for value in _TABLE["few"][kind] if value != other]))
         if kind == "name":
             return self.name()
         if kind == "number":
@@ -138,7 +153,8 @@ class Writer:
         attributes = rng.sample(list(ATTRIBUTES), len(ATTRIBUTES))
         claimed = [self._fact(attribute) for attribute in attributes[:2]]
         statements = [fact.sentence(subject, rng) for fact in claimed]
-        statuses = list(rng.choice(_STATUSES[verdict]))
+        pairs = [pair for pair in _STATUSES[verdict] if self.level > 1 or "contradicted" not in pair]
+        statuses = list(rng.choice(pairs))
         rng.shuffle(statuses)
         stated = [
             self._evidence(fact, status, unused)

@@ -13,7 +13,9 @@ from factgym.agents.resolve import scripted_agents
 from factgym.baselines.shortcuts import ShortcutClassifiers
 from factgym.core.action import parse_action
 from factgym.core.calls import ToolCall
+from factgym.core.errors import ConfigError
 from factgym.core.strategies import Example
+from factgym.datasets.claims import final_verdict
 from factgym.generators.miniature import MiniatureClaims
 
 ENV = "claimcheck-mini"
@@ -64,13 +66,47 @@ def test_no_exploiter_comes_near_the_honest_baseline() -> None:
             assert mean[name] < honest - 0.1, name
 
 
+LEVELS = {1: (1.0, 0.87), 2: (0.78, 0.84), 3: (0.78, 0.85)}
+"""Level -> mean rewards of a player who knows all but contradictions, and of the honest baseline."""
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_level_has_a_ceiling_and_a_baseline(level: int) -> None:
+    """The ceiling: the teacher's submission with contradictions called supported, as a policy that compares no values."""
+    env, count, ceiling = factgym.make(ENV, level=level), 500, 0.0
+    for index in range(count):
+        env.reset(options={"task": index})
+        policy, done, reward = scripted_agents(ENV)["teacher"].start(env, index), False, 0.0
+        while not done:
+            action = policy.act(env.policy_prompt(), env.available_tools())
+            [call] = [item for item in parse_action(action).items if isinstance(item, ToolCall)]
+            if call.name == "submit":
+                claims = [dict(claim) for claim in call.arguments["claims"]]
+                for claim in claims:
+                    if claim["status"] == "contradicted":
+                        claim |= {"status": "supported", "unsupported_span": ""}
+                verdict = final_verdict(claim["status"] for claim in claims)
+                action = {"tool": "submit", "arguments": {**call.arguments, "claims": claims, "final_verdict": verdict}}
+            _, reward, terminated, truncated, _ = env.step(action)
+            done = terminated or truncated
+        ceiling += float(reward) / count
+    honest = sum(play(env, "differences", index) for index in range(count)) / count
+    assert (ceiling, honest) == pytest.approx(LEVELS[level], abs=0.02)
+
+
+def test_a_level_is_of_the_miniature_alone() -> None:
+    with pytest.raises(ConfigError, match="level=1 is of source='mini'"):
+        factgym.make("claimcheck", level=1)
+
+
+@pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", ["words", "names", "lengths", "memorised", "prior"])
-def test_answers_do_not_tell_their_verdicts(kind: str) -> None:
+def test_answers_do_not_tell_their_verdicts(kind: str, level: int) -> None:
     pytest.importorskip("sklearn")
-    classifier = ShortcutClassifiers(Example(e.answer, e.verdict) for e in MiniatureClaims("train", size=3000))
-    fresh = MiniatureClaims("test", size=1000)
+    train, fresh = MiniatureClaims("train", size=3000, level=level), MiniatureClaims("test", size=1000, level=level)
+    classifier = ShortcutClassifiers(Example(e.answer, e.verdict) for e in train)
     accuracy = sum(classifier.predict(kind, example.answer) == example.verdict for example in fresh) / len(fresh)
-    assert accuracy < CHANCE + 0.05  # four standard errors
+    assert accuracy < (0.25 if level == 1 else CHANCE) + 0.055  # four standard errors
 
 
 def test_questions_do_not_tell_either() -> None:

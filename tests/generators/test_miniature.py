@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import Counter
 
@@ -56,9 +57,10 @@ def judged(statement: str, example: ClaimExample) -> str:
     return "supported" if fact[3] == conditions else "overclaim" if fact[3] > conditions else "?"
 
 
+@pytest.mark.parametrize("level", [1, 2, 3])
 @pytest.mark.parametrize("split", SPLITS)
-def test_an_independent_reader_gives_the_same_gold(split: str) -> None:
-    for example in MiniatureClaims(split, seed=3)[:300]:
+def test_an_independent_reader_gives_the_same_gold(split: str, level: int) -> None:
+    for example in MiniatureClaims(split, seed=3, level=level)[:300]:
         statements = parts(example.answer)
         assert statements == [claim.text for claim in example.claims] and len(statements) == 2
         assert [judged(text, example) for text in statements] == [claim.status for claim in example.claims]
@@ -102,3 +104,18 @@ def test_verdicts_are_balanced_and_combinations_many() -> None:
     assert len({example.answer for example in examples}) == 2000
     shapes = {tuple(re.sub(r"[A-Z]\w+", "N", claim.text) for claim in example.claims) for example in examples}
     assert len(shapes) > 1800
+
+
+def test_levels_leave_contradictions_out_or_draw_values_from_sets_of_four() -> None:
+    first, second, third = (MiniatureClaims("train", size=400, level=level) for level in (1, 2, 3))
+    assert len({split.fingerprint() for split in (first, second, third)}) == 3
+    assert third.fingerprint() == MiniatureClaims("train", size=400).fingerprint()
+    for split in (first, second, third):
+        assert pickle.loads(pickle.dumps(split))[7] == split[7]
+    verdicts = Counter(example.verdict for example in first)
+    assert verdicts == dict.fromkeys([verdict for verdict in VERDICTS if verdict != "contradicted"], 100)
+    assert all(claim.status != "contradicted" for example in first for claim in example.claims)
+    assert Counter(example.verdict for example in second) == dict.fromkeys(VERDICTS, 80)
+    facts = [read(sentence) for e in second for passage in e.passages for sentence in parts(passage.text)]
+    values = {(fact[0], fact[2]) for fact in facts if fact}
+    assert Counter(attribute for attribute, _ in values) == dict.fromkeys(READERS, 4)

@@ -23,6 +23,9 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
     date or name), an overclaim where the passage has one more condition, unsupported where the passage says nothing of
     the attribute. The other passages state the same attributes, and often the same values, of other subjects.
 
+    `level` makes it easier: 1 has no contradictions, so that no values are compared; 2 draws values from four numbers,
+    dates and names, which all splits share, so that each pair can be learnt; 3 (default) is as above.
+
     ## Tools
     `list`, `search`, `read`, `submit`, with compact schemas; `prompt="full"` for those of the other environments.
 
@@ -33,7 +36,7 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
     ## Rewards
     Those of `claimcheck`, with "judged" as the default: a statement's share is F1 of the cited passages times the quotes'
     validity times their coverage of the deciding sentence; a right status earns it, a wrong one costs a third of it, so
-    that a guess earns nothing. Silence is shown by the subject's passage and its first sentence, or the one that comes
+    that a guess earns nothing (at level 1, with three statuses, a ninth of the share). Silence is shown by the subject's passage and its first sentence, or the one that comes
     closest to the statement.
 
     ## Splits and licences

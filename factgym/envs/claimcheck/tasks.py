@@ -67,7 +67,8 @@ class ClaimCheckConfig(DataConfig):
     rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
     definition of a quote. balance: of ContractNLI, as many tasks of each hypothesis under its most frequent label as under
     the second, so that hypotheses do not tell their labels; False for all tasks. prompt: "mini" also for a line a tool
-    in place of schemas, 250 tokens in all.
+    in place of schemas, 250 tokens in all. level: of the source "mini": 1 without contradictions, 2 with values of sets
+    of four, 3 with any values.
     """
 
     source: Source = "mixed"
@@ -79,11 +80,14 @@ class ClaimCheckConfig(DataConfig):
     rules: QuoteRules = DEFAULT_RULES
     balance: bool = True
     prompt: Literal["full", "brief", "mini"] = "full"  # type: ignore[assignment]
+    level: Literal[1, 2, 3] = 3
 
     def model_post_init(self, context: Any, /) -> None:
         super().model_post_init(context)
         if self.path is not None and self.source in SYNTHETIC:
             raise ConfigError("generated claims have no path: use claimcheck-docs or another environment over files")
+        if self.level != 3 and self.source != "mini":
+            raise ConfigError(f"level={self.level} is of source='mini': take claimcheck-mini, or leave it out")
         if self.offline and self.haystack:
             raise ConfigError("offline=True shows all evidence, so it cannot be combined with haystack=True")
         check_index(self.index, **(self.index_options or {}))
@@ -168,7 +172,7 @@ class ClaimTaskSet(ItemTaskSet[ClaimTask, ClaimCheckConfig]):
         key = (
             *("claimcheck", config.source, config.chosen_split, config.size, path and path.resolve(), config.seed),
             *(config.haystack, config.balance, setting_key(config.index), setting_key(config.index_options or {})),
-            config.rules,
+            *(config.rules, config.level),
         )
         return shared(key, lambda: cls(load_examples(config), config))
 
@@ -268,7 +272,7 @@ def load_examples(config: ClaimCheckConfig) -> Any:
 
         kind, size, stream = SYNTHETIC[config.source][config.chosen_split]
         if config.source == "mini":
-            return MiniatureClaims(kind, seed=config.seed, size=config.size or size)
+            return MiniatureClaims(kind, seed=config.seed, size=config.size or size, level=config.level)
         return SyntheticClaims(kind, seed=config.seed + stream * _STREAM_OFFSET, size=config.size or size)
     if config.source == "docs":
         from factgym.generators.document_claims import DocumentClaims

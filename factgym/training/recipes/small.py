@@ -306,10 +306,8 @@ class _GrpoSteps(_Steps):
 
 def _environment_metrics(rollouts: Sequence[Rollout]) -> dict[str, Any]:
     """Means of the episodes' metrics, and of the components of their rewards."""
-    series: dict[str, list[float]] = defaultdict(list)
-    for session in (rollout.slot.session for rollout in rollouts):
-        for name, value in session.metrics().items():
-            series[name].append(value)
-    means = {name: fmean(values) for name, values in series.items()}
+    rows = [rollout.slot.session.metrics() for rollout in rollouts]
+    names = dict.fromkeys(name for row in rows for name in row)
+    means = {name: fmean(row[name] for row in rows if name in row) for name in names}
     names = dict.fromkeys(name for rollout in rollouts for name in rollout.slot.session.close().components)
     return {"components": {name: means.pop(name) for name in names if name in means}, **means}
