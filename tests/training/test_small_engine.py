@@ -111,14 +111,13 @@ def assert_equal_gradients(ours: Any, expected: Any) -> None:
         assert error < 2e-4, f"{name}: {error}"
 
 
-def stage_run(base: Path, tmp_path: Path, engine: str, env: str = ENV, **stage: Any) -> stages.StageRun:
-    options = recipe(
-        engine=engine, env=env, stages=[{**GRPO, "device_batch": 8, **stage}], model=str(base), dtype="float32"
-    )
-    return stages.StageRun(
-        options, options.stages[0], factgym.make(env, split="train"), {"split": "train"}, [0, 1, 2, 3, 4, 5],
-        tmp_path, str(base),
-    )  # fmt: skip
+def stage_run(
+    base: Path, tmp_path: Path, engine: str, env: str = ENV, config: dict[str, Any] | None = None, **stage: Any
+) -> stages.StageRun:
+    stage, config = {**GRPO, "device_batch": 8, **stage}, {"split": "train", **(config or {})}
+    options = recipe(engine=engine, env=env, stages=[stage], model=str(base), dtype="float32", env_config=config)
+    made = factgym.make(env, **config)
+    return stages.StageRun(options, options.stages[0], made, config, [0, 1, 2, 3, 4, 5], tmp_path, str(base))
 
 
 def token_rows(shared: int) -> list[TokenRow]:
@@ -261,8 +260,9 @@ def replies(base: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[list[int]]
         {"max_completion": 400, "trl": {"loss_type": "dr_grpo", "scale_rewards": "none"}},
         {"max_completion": 400, "credit": "stepwise", "temperature": 0.8},
         {"max_completion": 400, "credit": "grpo"},
+        {"max_completion": 400, "config": {"prompt": "mini"}},
     ],
-    ids=["dapo", "grpo", "dr_grpo", "stepwise", "credit"],
+    ids=["dapo", "grpo", "dr_grpo", "stepwise", "credit", "mini"],
 )
 def test_a_step_is_that_of_trls_trainer_on_the_same_episodes(
     base: Path,
