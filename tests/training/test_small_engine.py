@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -426,6 +427,20 @@ def test_sampled_episodes_are_those_of_passes_without_a_cache(base: Path, tmp_pa
         likeliest = model(torch.tensor([ids])).logits[0].argmax(-1).tolist()
         assert any(trained)
         assert all(ids[index] == likeliest[index - 1] for index, each in enumerate(trained) if each)
+
+
+@pytest.mark.parametrize(("options", "limit"), [({"device_tokens": 700}, 2), ({"device_batch": 2}, 2), ({}, 4)])
+def test_rows_are_computed_together_within_the_budget_of_tokens(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, int], limit: int
+) -> None:
+    run = stage_run(base, tmp_path, "small", device_batch=options.get("device_batch"))
+    tokens = {"device_tokens": options.get("device_tokens")}
+    run = replace(run, recipe=run.recipe.model_copy(update=tokens))
+    steps, batches = small._GrpoSteps(run, stages.load_model(str(base))), []
+    monkeypatch.setattr(small, "backward", lambda model, rows, temperature: batches.extend(rows))
+    rows = [TokenRow([5] * 300, [False] * 4 + [True] * 296, [0.0] * 300)] * 8
+    steps._backward(rows)
+    assert max(map(len, batches)) == limit and sum(map(len, batches)) == 8
 
 
 def test_prompts_are_those_that_the_environment_shows_where_it_hides_messages(base: Path, tmp_path: Path) -> None:

@@ -28,14 +28,14 @@ from factgym.integrations.trl.environment import FactEnvironment, environment_fa
 from factgym.rewards.advantages import group_advantages
 from factgym.training.optimizer import MuonAdamW, load_optimizer, save_optimizer
 from factgym.training.recipes import stages
-from factgym.training.recipes.budget import uses_bfloat16
+from factgym.training.recipes.budget import device_rows, uses_bfloat16
 from factgym.training.recipes.recipe import GrpoStage, LmStage, RwrStage, SftStage
 from factgym.training.recipes.templates import training_template
 from factgym.training.replies import tasks_of_step
 from factgym.training.small_model import Cache, SmallModel, TokenRow, Weights, backward, sampler
 
 _OPTIMIZER = "optimizer.safetensors"
-_ROWS = 8  # computed together in training: their values fit in a processor's cache
+_ROWS = 8  # computed together in training at most: values of a small model fit in a processor's cache
 
 
 def run_small_stage(run: stages.StageRun, log: stages.Log, on_step_end: stages.StepEnd) -> dict[str, Any]:
@@ -99,11 +99,12 @@ class _Steps:
     def _backward(self, rows: Iterable[TokenRow], temperature: float = 1.0) -> dict[str, float]:
         """Rows of one prompt go together, which is then computed once, and the others by length."""
         groups: dict[tuple[int, ...], list[TokenRow]] = defaultdict(list)
-        for row in sorted(rows, key=lambda row: len(row.ids)):
+        rows = sorted(rows, key=lambda row: len(row.ids))
+        for row in rows:
             groups[tuple(row.ids[: row.trained.index(True)])].append(row)
         together = [members for members in groups.values() if len(members) > 1]
         together.append([members[0] for members in groups.values() if len(members) == 1])
-        size = self.run.stage.device_batch or _ROWS
+        size = device_rows(self.run.recipe, self.run.stage, self.run.stage.device_batch or _ROWS, len(rows[-1].ids))
         batches = (members[start : start + size] for members in together for start in range(0, len(members), size))
         return backward(self.model, batches, temperature)
 
