@@ -36,8 +36,8 @@ class ClaimCheckMiniEnv(ClaimCheckEnv):
     ## Rewards
     Those of `claimcheck`, with "judged" as the default: a statement's share is F1 of the cited passages times the quotes'
     validity times their coverage of the deciding sentence; a right status earns it, a wrong one costs a third of it, so
-    that a guess earns nothing (at level 1, with three statuses, a ninth of the share). Silence is shown by the subject's passage and its first sentence, or the one that comes
-    closest to the statement.
+    that a guess earns nothing (a ninth of it at level 1, which has three statuses). Silence is shown by the subject's
+    passage and its first sentence, or the one that comes closest to the statement.
 
     ## Splits and licences
     Generated: train 20,000, validation 500, test 500; no licence attaches. No two splits share a name, and all names are

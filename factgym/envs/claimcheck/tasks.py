@@ -66,9 +66,9 @@ class ClaimCheckConfig(DataConfig):
     with `search(queries, k)`. index_options: arguments of the index. haystack: search the passages of the whole split
     rather than the episode's own. offline: all evidence is in the prompt and there is one submission. rules: the
     definition of a quote. balance: of ContractNLI, as many tasks of each hypothesis under its most frequent label as under
-    the second, so that hypotheses do not tell their labels; False for all tasks. prompt: "mini" also for a line a tool
-    in place of schemas, 250 tokens in all. level: of the source "mini": 1 without contradictions, 2 with values of sets
-    of four, 3 with any values.
+    the second, so that hypotheses do not tell their labels; False for all tasks. prompt: "brief" for instructions and
+    tool schemas of at most half the length, "mini" for 250 tokens with a line for each tool; the rules are the same.
+    level: of the source "mini": 1 without contradictions, 2 with values of sets of four, 3 with any values.
     """
 
     source: Source = "mixed"
