@@ -93,8 +93,8 @@ class _Steps:
 
     def __init__(self, run: stages.StageRun, loaded: Loaded) -> None:
         self.run, self.loaded, self.tokenizer = run, loaded, loaded.tokenizer
-        dtype = torch.bfloat16 if run.stage.trl.get("bf16", uses_bfloat16(run.recipe)) else torch.float32
-        self.model = SmallModel(loaded.model, run.recipe.model, dtype)
+        half = run.stage.trl.get("bf16", uses_bfloat16(run.recipe))
+        self.model = SmallModel(loaded.model, run.recipe.model, torch.bfloat16 if half else torch.float32)
 
     def _backward(self, rows: Iterable[TokenRow], temperature: float = 1.0) -> dict[str, float]:
         """Rows of one prompt go together, which is then computed once, and the others by length."""
@@ -192,7 +192,7 @@ class _GrpoSteps(_Steps):
         self.store, self.scales = stages.step_store(run), self.config.scale_rewards == "group"
         self.hides = stages.hides_messages(run)
         slot = environment_factory(run.recipe.env, **run.env_config)
-        self.slots, self.tools = [slot() for _ in range(self.size)], list(slot._schemas) or None
+        self.slots = [slot() for _ in range(self.size)]
         self._dummy = [{"role": role, "content": "dummy"} for role in ("user", "assistant")]
         self._ends = self.tokenizer.apply_chat_template(self._dummy, tokenize=False).count(self.tokenizer.eos_token)
         self._cache = Cache(self.model)
@@ -214,8 +214,7 @@ class _GrpoSteps(_Steps):
             "reward": float(scored.mean()) if len(scored) else float("nan"),
             "reward_std": float(scored.std(ddof=1)) if len(scored) > 1 else 0.0,
             "zero_signal": fmean(len(set(group.tolist())) < 2 for group in groups),
-            "length": fmean(lengths),
-            "length_max": max(lengths),
+            **{"length": fmean(lengths), "length_max": max(lengths)},
             "clipped": fmean(rollout.ids[-1] != self.tokenizer.eos_token_id for rollout in rollouts),
             "tokens": sum(len(row.ids) for row in rows),
             **_environment_metrics(rollouts),
@@ -228,9 +227,7 @@ class _GrpoSteps(_Steps):
         rollouts = [Rollout(slot) for slot in self.slots]
         for index, rollout in enumerate(rollouts):
             rollout.slot.reset(task=tasks[index // size], prompt=True)
-            rollout.open(
-                rollouts[index - 1].ids if index % size else self._encode(rollout.slot.session.messages, self.tools)
-            )
+            rollout.open(rollouts[index - 1].ids if index % size else self._prompt(rollout))
         draw = sampler(self.stage.temperature, derive(seed, "step", step))
         with torch.inference_mode():
             weights, cache = self.model.weights(), self._cache
@@ -261,12 +258,11 @@ class _GrpoSteps(_Steps):
         """Play a reply; return the tokens of what answers it, or of the next prompt, and none where the episode is over."""
         first, session = len(rollout.ids) - rollout.start, rollout.slot.session
         rollout.append(reply, sampled=True)
-        # As a text, which the environment parses, as in an evaluation.
-        answers = rollout.slot._play_turn({}, list(reply), first, self.tokenizer)
+        answers = rollout.slot._play_turn({}, list(reply), first, self.tokenizer)  # as a text, like an evaluation
         if session.done:
             return []
         if self.hides:
-            ids, limit = self._encode(session.messages, self.tools), int(self.model.context)
+            ids, limit = self._prompt(rollout), int(self.model.context)
         else:  # what the template writes behind the end of a reply
             ids, limit = self._encode([*self._dummy, *answers], ends=self._ends), self._room(rollout)
         if len(ids) >= limit:
@@ -274,6 +270,10 @@ class _GrpoSteps(_Steps):
             return []
         rollout.open(ids) if self.hides else rollout.append(ids, sampled=False)
         return ids
+
+    def _prompt(self, rollout: Rollout) -> list[int]:
+        env = rollout.slot.session.env  # it may show fewer messages and tools than there are
+        return self._encode(env.policy_prompt(), list(env.available_tools()) or None)
 
     def _encode(self, messages: Sequence[Any], tools: Any = None, ends: int = 0) -> list[int]:
         """Token ids of rendered messages with the generation prompt, after the first `ends` end tokens of their text."""
